@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Non-bonded forces of one rank: cluster pair list and the loops over it, and the all-pairs oracle.
+ */
+#ifndef MD_NONBONDED_H
+#define MD_NONBONDED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum md_precision { MD_MIXED, MD_DOUBLE };
+
+struct md_interaction {
+    double cutoff_nm;       /* plain cut-off: nothing at r >= cutoff */
+    double coulomb;         /* 138.935457644 / epsilon_r */
+    double krf, crf;        /* V = qq (1/r + krf r^2 - crf) */
+    int type_count;         /* at least 1 */
+    const double *c6, *c12; /* [i * type_count + j], as in the topology */
+    bool shift;             /* LJ shifted to zero at the cut-off */
+};
+
+struct md_pair_energy {
+    double lj, coulomb; /* kJ/mol */
+};
+
+struct md_list;
+
+/* What the list is built from, valid during the call only. Atoms [0, home_count) are this rank's
+ * own, the rest came with the halo. */
+struct md_list_input {
+    int home_count, atom_count;
+    const double *x_nm;   /* [3 * atom_count], halo atoms with their periodic shift applied */
+    const int *type;      /* [atom_count] */
+    const double *charge; /* [atom_count] */
+    /* Bits of the dimensions (1 x, 2 y, 4 z) along which a halo atom lies in a higher domain; 0 for
+     * home atoms. A pair is this rank's exactly when the two masks share no bit. */
+    const uint8_t *zone;
+    /* Excluded partners of home atom i, local indices of home atoms, ascending, symmetric. */
+    const int *exclusion_start, *exclusion;
+    double box_nm[3];  /* orthorhombic edges */
+    bool periodic[3];  /* dimensions this rank has to itself: the list looks across the boundary */
+    double list_nm;    /* list cut-off: cutoff plus buffer */
+};
+
+/* `precision` decides the arithmetic of the pair loop and the type of its coordinates. */
+int md_list_create(const struct md_interaction *interaction, enum md_precision precision,
+                   struct md_list **list);
+void md_list_free(struct md_list *list);
+
+/* Builds two lists: local (home with home) and non-local (a halo atom in it). Buffers grow only. */
+int md_list_build(struct md_list *list, const struct md_list_input *input);
+
+enum md_part { MD_LOCAL, MD_NONLOCAL };
+
+struct md_pair_output {
+    struct md_pair_energy energy; /* set when `want_energy` */
+    double virial[9];             /* -1/2 sum x (x) f over pairs, row-major, when `want_virial` */
+};
+
+/*
+ * Adds the pair forces of one part to f (kJ/mol/nm). x and f are [3 * atom_count] of float (mixed)
+ * or double, in the order of md_list_input; x may have moved since the build. The order of every sum
+ * is fixed by the list. LJ and reaction-field terms of pairs not excluded, inside the cut-off only.
+ */
+void md_list_forces(struct md_list *list, enum md_part part, const void *x, void *f,
+                    bool want_energy, bool want_virial, struct md_pair_output *output);
+
+/* Pairs the list holds, for reports: [0] cluster pairs, [1] atom pairs evaluated. */
+void md_list_size(const struct md_list *list, enum md_part part, int64_t counts[2]);
+
+/* Name of the inner loop chosen for this CPU: "avx512", "avx2", "sse2", "plain". */
+const char *md_list_kernel(const struct md_list *list);
+
+/*
+ * Reaction-field terms of excluded pairs and of each atom with itself, always in double; adds the
+ * forces to f (double, home atoms). Minimum image in all three dimensions of box_nm. Returns the
+ * Coulomb energy; `gross` (may be NULL) gets |exclusion| + |self| for tolerances; virial (may be
+ * NULL) gets the excluded pairs' share added, -1/2 sum x (x) f.
+ */
+double md_exclusion_forces(const struct md_interaction *interaction, int home_count,
+                           const double *x_nm, const double *charge, const int *exclusion_start,
+                           const int *exclusion, const double box_nm[3], double *f,
+                           double *virial, double *gross);
+
+/*
+ * All pairs, minimum image, double, excluded pairs left out: the oracle. Same conventions.
+ */
+void md_oracle(const struct md_interaction *interaction, int atom_count, const double *x_nm,
+               const int *type, const double *charge, const int *exclusion_start,
+               const int *exclusion, const double box_nm[3], double *f,
+               struct md_pair_output *output);
+
+/*
+ * List cut-off (nm) for a drift of at most `tolerance` kJ/mol/ps/atom when the list lives
+ * `life_ps`; the estimate of the GROMACS manual (energy drift and pair-list buffering): Gaussian
+ * displacements of both atoms, potential expanded at the cut-off, by type pairs weighted with their
+ * density. mass_u, charge and type describe `kind_count` kinds of atoms with `kind_number` of each
+ * in a volume of volume_nm3; `rigid[k]` tells that the kind is a light atom of a rigid water, whose
+ * displacement is bounded by its rotation.
+ */
+double md_list_cutoff(const struct md_interaction *interaction, double tolerance, double life_ps,
+                      double temperature_k, int kind_count, const int *type, const double *charge,
+                      const double *mass_u, const double *kind_number, const bool *rigid,
+                      double volume_nm3);
+
+#endif

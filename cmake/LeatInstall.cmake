@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# Libraries, headers, the command, and the files by which pkg-config and CMake find them.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS leat leat_static EXPORT leatTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/leat DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+if(TARGET leat_cli)
+  install(TARGETS leat_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(leat_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/leat)
+install(EXPORT leatTargets NAMESPACE leat:: DESTINATION ${leat_cmake_dir})
+configure_package_config_file(cmake/leatConfig.cmake.in leatConfig.cmake
+                              INSTALL_DESTINATION ${leat_cmake_dir})
+# Until 1.0 a minor version may change the interface.
+write_basic_package_version_file(leatConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/leatConfig.cmake ${PROJECT_BINARY_DIR}/leatConfigVersion.cmake
+        DESTINATION ${leat_cmake_dir})
+
+# pkg-config knows no build tree: what libleat.a needs has to be spelt out.
+set(LEAT_PC_LIBS_PRIVATE "-pthread -lm -lrt")
+if(leat_needs_cuda)
+  string(APPEND LEAT_PC_LIBS_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl")
+endif()
+# The prefix is known only when installing (`cmake --install --prefix`), so the file finds it from
+# where it lies itself.
+file(RELATIVE_PATH LEAT_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" LEAT_PC_TO_PREFIX "${LEAT_PC_TO_PREFIX}")
+configure_file(cmake/leat.pc.in leat.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/leat.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Halo exchange: ghost copies of a neighbour's elements, forward (coordinates) and back (forces).
+ *
+ * A plan is data: pulses in order, each with whom it sends to and receives from and which elements.
+ * The decomposition helper makes one for particles (eighth shell, 1-D to 3-D, several pulses a
+ * dimension where domains are thinner than the cut-off). A halo binds a plan to fields (arrays in
+ * regions) and runs exchanges in a mode; modes differ in who orders the work, not in the result,
+ * which is the same to the bit.
+ *
+ * All functions here but the queries and the frees are collective over the job: every rank calls
+ * them in the same order. They return the same verdict everywhere: when one rank fails in a build,
+ * an open or a migration, the others get -EREMOTEIO and the failing rank's own words.
+ *
+ * Sources: eighth-shell decomposition, Bowers, Dror, Shaw, J. Chem. Phys. 124 (2006) 184109, and
+ * Hess et al., J. Chem. Theory Comput. 4 (2008) 435; fused signalling, Doijade et al., arXiv
+ * 2509.21527.
+ */
+#ifndef LEAT_HALO_H
+#define LEAT_HALO_H
+
+#include <leat/leat.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Decomposition ------------------------------------------------------------------------ */
+
+enum leat_order { LEAT_ORDER_ZYX, LEAT_ORDER_XYZ };
+
+/* A periodic box cut into grid[0] x grid[1] x grid[2] equal domains; rank = (x * ny + y) * nz + z. */
+typedef struct leat_decomposition {
+    size_t size;
+    int grid[3];
+    enum leat_order order; /* order of dimensions on the way forward; back is the reverse */
+    double box_nm[3][3];   /* row vectors a, b, c; orthorhombic only, so far: -ENOTSUP otherwise */
+    double cutoff_nm;      /* every pair closer than this is found on exactly one rank */
+} leat_decomposition;
+
+/* The grid with the least halo volume for `rank_count` domains; -EDOM when none has domains that
+ * the cut-off allows (every grid's obstacle is a domain count that needs its own atoms as ghosts). */
+LEAT_API int leat_grid_choose(int rank_count, const double box_nm[3][3], double cutoff_nm,
+                              int grid[3]);
+
+/* Home elements come in groups (molecules) that stay whole. A group lies in the domain of its
+ * centre (the mean of its positions). */
+typedef struct leat_groups {
+    uint32_t group_count;
+    const uint32_t *start; /* [group_count + 1], first element of each group; start[0] is 0 */
+} leat_groups;
+
+/* ---- Plans -------------------------------------------------------------------------------- */
+
+typedef struct leat_pulse {
+    int dimension;            /* 0, 1, 2 */
+    int direction;            /* of the data: -1 to the lower neighbour, +1 to the higher */
+    int send_rank, recv_rank; /* may be the same */
+    uint32_t send_count, recv_count;
+    const uint32_t *index;    /* [send_count], elements sent, ascending */
+    uint32_t dependent_start; /* entries from here on were received in an earlier pulse */
+    uint32_t recv_offset;     /* element where the received ones begin */
+    double shift_nm[3];       /* added to coordinates on the way */
+} leat_pulse;
+
+typedef struct leat_plan leat_plan;
+
+typedef struct leat_plan_info {
+    size_t size;
+    int pulse_count;
+    const leat_pulse *pulses;           /* owned by the plan */
+    uint32_t home_count, element_count; /* the latter with all ghosts */
+    /* [element_count], bit d set where a ghost came across dimension d (1 x, 2 y, 4 z), 0 at home.
+     * A pair belongs to this rank exactly when the two share no bit. Owned by the plan. */
+    const uint8_t *zone;
+    double ghost_margin_nm; /* how far a group's element may lie from its centre; agreed by all */
+} leat_plan_info;
+
+/*
+ * Builds the forwarded plan for the home elements as they stand: x_nm is [3 * home_count], groups
+ * as leat_halo_migrate left them. The halo holds at least every element that takes part in a pair
+ * of this rank's closer than the cut-off.
+ *
+ * -EDOM   the cut-off needs as many pulses as there are domains in a dimension, so that a rank
+ *         would receive its own elements; names dimension, domains, width and cut-off
+ * -ENOTSUP a box that is not orthorhombic; -ERANGE a coordinate is not finite (names the element)
+ */
+LEAT_API int leat_plan_build(leat_job *job, const leat_decomposition *decomposition,
+                             const leat_groups *groups, const double *x_nm, leat_plan **plan);
+LEAT_API int leat_plan_info_get(const leat_plan *plan, leat_plan_info *info);
+LEAT_API void leat_plan_free(leat_plan *plan);
+
+/* ---- Exchange ----------------------------------------------------------------------------- */
+
+enum leat_mode {
+    LEAT_MODE_FUSED, /* one kernel for all pulses */
+    LEAT_MODE_HOST   /* pack kernel, synchronise, transfer, wait, pulse by pulse */
+};
+
+enum leat_element {
+    LEAT_F32,  /* floats */
+    LEAT_F64,  /* doubles */
+    LEAT_WORDS /* 32-bit words, copied as they are; forward only */
+};
+
+#define LEAT_FIELDS_MAX 8
+
+typedef struct leat_field {
+    leat_place place; /* element 0, in a region allocated by leat; room for element_count */
+    enum leat_element element;
+    int components;  /* of the element's type, 1 to 64; with `shifted`, at least 3 */
+    int shifted;     /* forward adds the pulse's shift to the first three components */
+    /* Field whose exchange in the opposite direction always comes between two exchanges of this
+     * one, plus one; 0 for none. Such an exchange acknowledges that the data have been read (forces
+     * after coordinates), and no acknowledgement of its own is sent. */
+    int acknowledged_by;
+} leat_field;
+
+typedef struct leat_halo_options {
+    size_t size;
+    enum leat_mode mode;
+    int field_count;
+    const leat_field *fields; /* read during the call */
+    uint64_t first_epoch;     /* where the signals' counters start (tests: near 2^64) */
+} leat_halo_options;
+
+typedef struct leat_halo leat_halo;
+
+/*
+ * Binds a plan to fields. Both sides of every pulse compare what they expect (peer, count, element
+ * size) before anything moves.
+ * -EPROTO the two sides disagree: names pulse, peer, expected and got
+ * -ENOSPC a field's region is too small for the plan (names field, needed and had)
+ * -EHOSTUNREACH no path for direct stores to a peer's field, with the reasons
+ * The plan has to outlive the halo.
+ */
+LEAT_API int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options *options,
+                            leat_halo **halo);
+
+enum leat_direction { LEAT_FORWARD, LEAT_REVERSE };
+
+/*
+ * One exchange of a field; on return all ghosts (forward) or all sums (reverse) are in place.
+ * Forward: ghosts of this field are overwritten. Reverse: each ghost's value is added to the element
+ * it is a copy of, in a fixed order; ghosts' own values are left as they were sent.
+ * -ETIMEDOUT, -ECONNRESET name peer, pulse, exchange number, wanted and seen signal. After an error
+ * the halo can only be freed.
+ */
+LEAT_API int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction);
+LEAT_API void leat_halo_free(leat_halo *halo);
+
+/* ---- Migration ---------------------------------------------------------------------------- */
+
+typedef struct leat_migrating {
+    void *data;             /* [count * element_bytes] */
+    uint32_t element_bytes; /* a multiple of 4 */
+    int of_groups;          /* 1: one entry a group, 0: one an element */
+} leat_migrating;
+
+typedef struct leat_migration {
+    size_t size;
+    leat_groups *groups; /* in: home groups; out: the new ones (start is the callee's to fill) */
+    int x_field;         /* which of `fields` is the positions (3 doubles an element); wrapped */
+    int field_count;
+    leat_migrating *fields;
+    /* Called once, when the new counts are known: make room in every field's data and in
+     * groups->start, keeping what is there, and store the pointers back. 0 or a negative errno. */
+    int (*resize)(void *user, struct leat_migration *migration, uint32_t groups,
+                  uint32_t elements);
+    void *user;
+    double travel_limit_nm;  /* a centre this far outside the box is an error; 0: one box length */
+    const int64_t *element_id; /* for messages; may be NULL. [home elements], before migration */
+    int64_t step;              /* for messages */
+} leat_migration;
+
+/*
+ * Wraps every group into the box by its centre and moves whole groups to the rank whose domain the
+ * centre is in, however far that is. Groups are then in a fixed order: those that stayed, then those
+ * from each rank by rank number.
+ * -ERANGE a position is not finite or lies too far outside the box: an element jumped; names
+ *         element, rank, step and position, the same on every device
+ */
+LEAT_API int leat_halo_migrate(leat_job *job, const leat_decomposition *decomposition,
+                               leat_migration *migration);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

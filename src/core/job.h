@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job as the library's own files see it: segment layout, ranks, arenas, set-up communication.
+ *
+ * All ranks of a host share one memfd. It has no name anywhere, so nobody else can open it and
+ * nothing is left when a job dies. Each rank's arena lies at a computed place in it, and the file is
+ * sparse: what nobody touched costs nothing. Advantage: no table of peers, no handshake to reach one.
+ * Disadvantage: the whole span is address space, rank_count * arena_bytes of it.
+ */
+#ifndef LEAT_CORE_JOB_H
+#define LEAT_CORE_JOB_H
+
+#include "core/config.h"
+#include "core/error.h"
+#include "core/signal.h"
+#include "leat/leat.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LEAT_SEGMENT_MAGIC 0x316765737461656cULL
+#define LEAT_BUILD_BYTES   48
+#define LEAT_REDUCE_WORDS  64
+
+enum rank_state { RANK_ABSENT, RANK_OPEN, RANK_CLOSED, RANK_DEAD };
+
+/* One a rank, in the segment's head. `reason` is written before `state` is released. */
+struct rank_record {
+    uint32_t state; /* enum rank_state */
+    int32_t pid;
+    int32_t status; /* wait status, from the launcher, once dead */
+    uint32_t failed; /* left with a reason */
+    char reason[240];
+};
+
+struct segment_head {
+    uint64_t magic;
+    uint32_t rank_count;
+    uint32_t threads; /* ranks are threads of one process */
+    uint64_t arena_bytes, first_arena;
+    int32_t grid[3];
+    char build[LEAT_BUILD_BYTES]; /* version and layout of who made it */
+    struct rank_record rank[];
+};
+
+/* An entry of a rank's directory of regions. Odd generation: live. */
+struct region_slot {
+    uint64_t generation;
+    uint64_t offset; /* in the arena; or the address, for registered memory */
+    uint64_t bytes;
+    uint32_t registered;
+    uint32_t unused;
+    char name[LEAT_REGION_NAME];
+};
+
+#define LEAT_REGION_SLOTS 1024
+
+/* Sums of a few words over all ranks: each rank's contribution, two by parity of the epoch. */
+struct reduce_slot {
+    struct leat_signal ready; /* raised to the epoch by the owner */
+    struct {
+        double value[LEAT_REDUCE_WORDS];
+        int64_t error;
+        char detail[LEAT_DETAIL_BYTES];
+    } side[2];
+};
+
+/* Letters between two ranks while plans are made; cell r of a rank is for its traffic with r. */
+struct mail_cell {
+    struct leat_signal arrived; /* raised by r: its letter lies at offset, bytes in r's arena */
+    struct leat_signal taken;   /* raised by r: it has copied our letter */
+    uint64_t offset, bytes;     /* written by r before `arrived` */
+    uint64_t sent, received;    /* the owner's own counts */
+    uint8_t line[32];
+};
+
+struct arena_head {
+    struct leat_signal published; /* raised on every change of the directory */
+    uint32_t slot_count;          /* slots ever used */
+    uint32_t unused[15];
+    struct region_slot slot[LEAT_REGION_SLOTS];
+    struct reduce_slot reduce;
+    struct mail_cell mail[]; /* [rank_count], touched for peers in use only */
+};
+
+/* The mapping, shared by the ranks of one process. */
+struct segment {
+    int fd;
+    int references;
+    uint64_t bytes;
+    struct segment_head *head;
+};
+
+/* Free space of the own arena: spans sorted by offset, private to the owner. */
+struct arena_span {
+    uint64_t offset, bytes;
+};
+
+struct arena {
+    struct arena_head *head;
+    uint64_t bytes, used, peak, fresh; /* beyond `fresh` every byte is still zero */
+    struct arena_span *free;
+    size_t free_count, free_capacity;
+};
+
+struct peer_counts {
+    uint64_t bytes[LEAT_PATH_ROWS], operations[LEAT_PATH_ROWS];
+};
+
+struct counts {
+    uint64_t launches, blocking_waits, signal_waits, wait_ns;
+};
+
+struct device;
+
+struct leat_job {
+    int rank, rank_count;
+    struct segment *segment;
+    struct arena arena;
+    struct config config;
+    struct counts counts;
+    struct peer_counts **peer; /* [rank_count], made on first use */
+    leat_region *regions;      /* list of all that live, freed at close */
+    uint64_t reduce_epoch;
+    struct mail *mail;
+    struct device *device;
+    uint64_t halo_sequence; /* halos opened so far: names their boards */
+    uint64_t timeout_ns;
+    uint32_t warned; /* bits of enum leat_once: one warning a cause */
+};
+
+/* ---- segment.c ---- */
+int leat_segment_create(int rank_count, uint64_t arena_bytes, const int grid[3], bool threads,
+                        int *fd);
+int leat_segment_map(int fd, struct segment **segment);
+void leat_segment_release(struct segment *segment);
+/* This library's version and segment layout, as compared between ranks. */
+const char *leat_build_id(void);
+
+static inline struct rank_record *leat_rank_record(const struct leat_job *job, int rank)
+{
+    return &job->segment->head->rank[rank];
+}
+
+static inline struct arena_head *leat_arena_head(const struct leat_job *job, int rank)
+{
+    const struct segment_head *head = job->segment->head;
+    return (struct arena_head *)((char *)job->segment->head + head->first_arena +
+                                 (uint64_t)rank * head->arena_bytes);
+}
+
+/* 0 while the rank may still answer, -ECONNRESET once it has died or left. */
+int leat_rank_lost(const struct leat_job *job, int rank);
+/* "killed by signal 9", "left: ...": for messages. */
+void leat_rank_fate(const struct leat_job *job, int rank, char *text, size_t bytes);
+
+/* ---- mem.c ---- */
+int leat_arena_open(struct leat_job *job);
+void leat_arena_close(struct leat_job *job);
+int leat_arena_alloc(struct leat_job *job, uint64_t bytes, uint64_t *offset);
+void leat_arena_free(struct leat_job *job, uint64_t offset, uint64_t bytes);
+
+/* ---- reduce.c: over all ranks, in rank order, the same bits everywhere ---- */
+enum reduce_operation { REDUCE_SUM, REDUCE_MIN, REDUCE_MAX };
+int leat_reduce(struct leat_job *job, enum reduce_operation operation, double *values, int count);
+int leat_barrier(struct leat_job *job);
+/* Everybody's verdict: own error comes back as it is; another rank's as -EREMOTEIO with that rank's
+ * detail. Collective; also a barrier. */
+int leat_agree(struct leat_job *job, int error);
+
+/* ---- mail.c ---- */
+/* Sends a letter to `to` and receives one from `from` (either may be this rank, both always take
+ * part). *data stays valid until the next call. Collective over both pairs. */
+int leat_mail_swap(struct leat_job *job, int to, const void *letter, uint64_t letter_bytes, int from,
+                   const void **data, uint64_t *bytes);
+void leat_mail_close(struct leat_job *job);
+
+/* ---- stats.c ---- */
+void leat_count_path(struct leat_job *job, int peer, int row, uint64_t bytes, uint64_t operations);
+
+static inline void leat_count(uint64_t *counter, uint64_t by)
+{
+    // Only the owner writes; readers on other threads want whole words, not order.
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the ranks of a job on this host and watches over them.
+ */
+#ifndef LEAT_CORE_LAUNCH_H
+#define LEAT_CORE_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct launch_options {
+    int rank_count;
+    int grid[3];          /* a hint for leat_open, or zeros */
+    uint64_t arena_bytes; /* 0: the setting */
+    bool survive;         /* other ranks go on when one dies */
+    const char *program;  /* as execvp takes it */
+    char *const *argv;
+};
+
+/*
+ * Runs `rank_count` copies of the program with LEAT_RANK, LEAT_SIZE and LEAT_JOB_FD set, and
+ * returns once all have ended. A rank that dies or fails is marked in the segment (peers' waits end
+ * with -ECONNRESET), named on stderr, and after a second's grace the others are ended, first with
+ * SIGTERM, then SIGKILL. SIGINT and SIGTERM are handed on. Should the launcher itself be killed, the
+ * kernel ends the ranks.
+ * *exit_status: 0 when every rank returned 0, else the first failing rank's status, 128 + signal when
+ * it was killed. -errno when the job could not be started.
+ */
+int leat_launch(const struct launch_options *options, int *exit_status);
+
+/* True in a process that such a launcher started. */
+bool leat_launched(void);
+
+#endif

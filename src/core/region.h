@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a region handle holds, and the keys by which peers find each other's regions.
+ */
+#ifndef LEAT_CORE_REGION_H
+#define LEAT_CORE_REGION_H
+
+#include "core/job.h"
+
+struct transport;
+
+struct leat_region {
+    struct leat_job *job;
+    struct leat_region *next, **link;
+    int owner;
+    uint32_t slot;
+    uint64_t generation; /* of the slot when this handle was made */
+    uint64_t bytes;
+    uint64_t remote;     /* owner's address of registered memory */
+    void *address;       /* where this rank loads and stores it; NULL when only copies reach it */
+    bool registered;     /* memory of the owner's, not of its arena */
+    const struct transport *transport;
+    int row; /* of the path table */
+};
+
+/* Names a region across ranks: small enough to travel in a board or a letter. */
+struct region_key {
+    int32_t owner;
+    uint32_t slot;
+    uint64_t generation;
+};
+
+struct region_key leat_region_key(const struct leat_region *region);
+/* A view of the region that `key` names; -ESTALE when it has been freed meanwhile. */
+int leat_region_attach(struct leat_job *job, const struct region_key *key, leat_region **region);
+/* -ESTALE with detail when the owner has freed it. */
+int leat_region_check(const struct leat_region *region, uint64_t offset, uint64_t bytes,
+                      const char *what);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transports: how bytes get from this rank to memory of another.
+ *
+ * One ordered constant table (table.c), best first. Each row is one file of operations; NULL means
+ * the transport cannot do it. The first row whose can_reach says yes is the path, and every earlier
+ * row's no is kept as the reason that users see.
+ */
+#ifndef LEAT_TRANSPORT_TRANSPORT_H
+#define LEAT_TRANSPORT_TRANSPORT_H
+
+#include "core/region.h"
+
+struct transport {
+    const char *name;
+    const char *absent; /* why this build does not have it; NULL when it does */
+    /* 0 when memory of `peer` can be reached, else a negative errno; the reason says why in either
+     * case. No communication. */
+    int (*can_reach)(const struct leat_job *job, int peer, bool registered,
+                     char reason[LEAT_REASON]);
+    /* Address for direct loads and stores of the region, or NULL. */
+    void *(*map)(const struct leat_region *region);
+    /* Copies complete on return. */
+    int (*put)(const struct leat_region *to, uint64_t offset, const void *from, uint64_t bytes);
+    int (*get)(void *to, const struct leat_region *from, uint64_t offset, uint64_t bytes);
+};
+
+enum transport_row { ROW_SELF, ROW_PEER, ROW_SHM, ROW_NVSHMEM, ROW_FABRIC, ROW_HOSTCOPY, ROW_COUNT };
+
+extern const struct transport *const leat_transports[ROW_COUNT];
+extern const struct transport leat_transport_self, leat_transport_shm;
+
+/* Chooses the row for memory of `peer` under the LEAT_PATHS rule. report may be NULL. The row, or
+ * -EHOSTUNREACH with every row's reason in the detail. */
+int leat_path_choose(struct leat_job *job, int peer, bool registered, leat_path_report *report);
+
+#endif
