@@ -25,8 +25,11 @@ struct md_pair_energy {
 
 struct md_list;
 
-/* What the list is built from, valid during the call only. Atoms [0, home_count) are this rank's
- * own, the rest came with the halo. */
+/*
+ * What the list is built from, valid during the call only. Atoms [0, home_count) are this rank's
+ * own, the rest came with the halo. `zone` may be NULL without halo atoms and `exclusion_start`
+ * without exclusions.
+ */
 struct md_list_input {
     int home_count, atom_count;
     const double *x_nm;   /* [3 * atom_count], halo atoms with their periodic shift applied */
@@ -37,17 +40,37 @@ struct md_list_input {
     const uint8_t *zone;
     /* Excluded partners of home atom i, local indices of home atoms, ascending, symmetric. */
     const int *exclusion_start, *exclusion;
-    double box_nm[3];  /* orthorhombic edges */
-    bool periodic[3];  /* dimensions this rank has to itself: the list looks across the boundary */
-    double list_nm;    /* list cut-off: cutoff plus buffer */
+    double box_nm[3]; /* orthorhombic edges */
+    bool periodic[3]; /* dimensions this rank has to itself: the list looks across the boundary */
+    double list_nm;   /* list cut-off: cutoff plus buffer */
+    /*
+     * Where inner_calls is at least 1, the loops run over an inner list: what of the list lies
+     * within inner_nm (cutoff plus the buffer for inner_calls steps), made anew by the first call
+     * of md_list_forces and by each inner_calls-th after it, from the coordinates of that call. It
+     * pays where list_nm is much larger than the cut-off.
+     */
+    double inner_nm;
+    int inner_calls;
 };
 
-/* `precision` decides the arithmetic of the pair loop and the type of its coordinates. */
+/*
+ * `precision` decides the arithmetic of the pair loop and the type of its coordinates. The tables
+ * of `interaction` are copied. -EINVAL names a parameter that makes no sense; -ENOMEM.
+ */
 int md_list_create(const struct md_interaction *interaction, enum md_precision precision,
                    struct md_list **list);
 void md_list_free(struct md_list *list);
 
-/* Builds two lists: local (home with home) and non-local (a halo atom in it). Buffers grow only. */
+/*
+ * Builds two lists: local (home with home) and non-local (a halo atom in it). They hold every pair
+ * of this rank's, not excluded, within list_nm, once. Home atoms may lie anywhere along the
+ * dimensions in `periodic` (molecules need not be whole in the box). Buffers grow only.
+ *
+ * -ERANGE names an atom whose coordinate is not finite or beyond 1e7 nm; -EINVAL an edge of the box
+ * shorter than twice list_nm in a dimension of `periodic` (the nearest image would not be the only
+ * one), or a count, type, zone or exclusion out of range; -EOVERFLOW and -ENOMEM. The list is empty
+ * after a failure.
+ */
 int md_list_build(struct md_list *list, const struct md_list_input *input);
 
 enum md_part { MD_LOCAL, MD_NONLOCAL };
@@ -59,13 +82,14 @@ struct md_pair_output {
 
 /*
  * Adds the pair forces of one part to f (kJ/mol/nm). x and f are [3 * atom_count] of float (mixed)
- * or double, in the order of md_list_input; x may have moved since the build. The order of every sum
- * is fixed by the list. LJ and reaction-field terms of pairs not excluded, inside the cut-off only.
+ * or double, in the order of md_list_input; x may have moved since the build. The order of every
+ * sum is fixed by the list. LJ and reaction-field terms of pairs not excluded, inside the cut-off
+ * only.
  */
 void md_list_forces(struct md_list *list, enum md_part part, const void *x, void *f,
                     bool want_energy, bool want_virial, struct md_pair_output *output);
 
-/* Pairs the list holds, for reports: [0] cluster pairs, [1] atom pairs evaluated. */
+/* What the loops run over, for reports: [0] cluster pairs, [1] atom pairs in them. */
 void md_list_size(const struct md_list *list, enum md_part part, int64_t counts[2]);
 
 /* Name of the inner loop chosen for this CPU: "avx512", "avx2", "sse2", "plain". */
@@ -79,8 +103,8 @@ const char *md_list_kernel(const struct md_list *list);
  */
 double md_exclusion_forces(const struct md_interaction *interaction, int home_count,
                            const double *x_nm, const double *charge, const int *exclusion_start,
-                           const int *exclusion, const double box_nm[3], double *f,
-                           double *virial, double *gross);
+                           const int *exclusion, const double box_nm[3], double *f, double *virial,
+                           double *gross);
 
 /*
  * All pairs, minimum image, double, excluded pairs left out: the oracle. Same conventions.
@@ -90,17 +114,27 @@ void md_oracle(const struct md_interaction *interaction, int atom_count, const d
                const int *exclusion, const double box_nm[3], double *f,
                struct md_pair_output *output);
 
+/* Atoms that move and interact alike. */
+struct md_kind {
+    int type;
+    double charge_e, mass_u;
+    double number; /* of them in the volume */
+    /* Rigid bond to a heavier partner, of bonds the one to the heaviest: its length, and the
+     * partner's mass. A length of 0 is a free atom. */
+    double bond_nm, partner_mass_u;
+};
+
 /*
- * List cut-off (nm) for a drift of at most `tolerance` kJ/mol/ps/atom when the list lives
- * `life_ps`; the estimate of the GROMACS manual (energy drift and pair-list buffering): Gaussian
- * displacements of both atoms, potential expanded at the cut-off, by type pairs weighted with their
- * density. mass_u, charge and type describe `kind_count` kinds of atoms with `kind_number` of each
- * in a volume of volume_nm3; `rigid[k]` tells that the kind is a light atom of a rigid water, whose
- * displacement is bounded by its rotation.
+ * List cut-off (nm) for an error of at most `tolerance` kJ/mol/ps/atom by pairs that come within
+ * the cut-off before the list is built anew, `nstlist` steps of dt_ps later; the estimate of the
+ * GROMACS manual ("Energy drift and pair list buffering"): atoms fly freely at temperature_k, the
+ * potential is expanded at the cut-off, pairs of kinds add up without sign. Two additions of
+ * GROMACS as well: an atom on a rigid bond turns about the centre of mass and gets no further, and
+ * of the pairs just beyond the list cut-off most are in a list of clusters of four. `tolerance` has
+ * to be positive. In a system with empty space, give the volume that the atoms fill.
  */
-double md_list_cutoff(const struct md_interaction *interaction, double tolerance, double life_ps,
-                      double temperature_k, int kind_count, const int *type, const double *charge,
-                      const double *mass_u, const double *kind_number, const bool *rigid,
-                      double volume_nm3);
+double md_list_cutoff(const struct md_interaction *interaction, double tolerance, int nstlist,
+                      double dt_ps, double temperature_k, int kind_count,
+                      const struct md_kind *kinds, double volume_nm3);
 
 #endif
