@@ -30,7 +30,10 @@ build: setup
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 
-run: build
+# Only what it takes: no tests, no benchmarks.
+run: setup
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target leat_cli
 	$(leat) md --gro test/data/water.gro --top test/data/water.top --mdp test/data/water.mdp \
 	    -n $(RANKS) --stats
 
