@@ -29,7 +29,8 @@ extern "C" {
 
 enum leat_order { LEAT_ORDER_ZYX, LEAT_ORDER_XYZ };
 
-/* A periodic box cut into grid[0] x grid[1] x grid[2] equal domains; rank = (x * ny + y) * nz + z. */
+/* A periodic box cut into grid[0] x grid[1] x grid[2] equal domains; rank = (x * ny + y) * nz + z.
+ */
 typedef struct leat_decomposition {
     size_t size;
     int grid[3];
@@ -39,7 +40,8 @@ typedef struct leat_decomposition {
 } leat_decomposition;
 
 /* The grid with the least halo volume for `rank_count` domains; -EDOM when none has domains that
- * the cut-off allows (every grid's obstacle is a domain count that needs its own atoms as ghosts). */
+ * the cut-off allows (every grid's obstacle is a domain count that needs its own atoms as ghosts).
+ */
 LEAT_API int leat_grid_choose(int rank_count, const double box_nm[3][3], double cutoff_nm,
                               int grid[3]);
 
@@ -108,8 +110,8 @@ enum leat_element {
 typedef struct leat_field {
     leat_place place; /* element 0, in a region allocated by leat; room for element_count */
     enum leat_element element;
-    int components;  /* of the element's type, 1 to 64; with `shifted`, at least 3 */
-    int shifted;     /* forward adds the pulse's shift to the first three components */
+    int components; /* of the element's type, 1 to 64; with `shifted`, at least 3 */
+    int shifted;    /* forward adds the pulse's shift to the first three components */
     /* Field whose exchange in the opposite direction always comes between two exchanges of this
      * one, plus one; 0 for none. Such an exchange acknowledges that the data have been read (forces
      * after coordinates), and no acknowledgement of its own is sent. */
@@ -141,8 +143,8 @@ enum leat_direction { LEAT_FORWARD, LEAT_REVERSE };
 
 /*
  * One exchange of a field; on return all ghosts (forward) or all sums (reverse) are in place.
- * Forward: ghosts of this field are overwritten. Reverse: each ghost's value is added to the element
- * it is a copy of, in a fixed order; ghosts' own values are left as they were sent.
+ * Forward: ghosts of this field are overwritten. Reverse: each ghost's value is added to the
+ * element it is a copy of, in a fixed order; ghosts' own values are left as they were sent.
  * -ETIMEDOUT, -ECONNRESET name peer, pulse, exchange number, wanted and seen signal. After an error
  * the halo can only be freed.
  */
@@ -165,20 +167,18 @@ typedef struct leat_migration {
     leat_migrating *fields;
     /* Called once, when the new counts are known: make room in every field's data and in
      * groups->start, keeping what is there, and store the pointers back. 0 or a negative errno. */
-    int (*resize)(void *user, struct leat_migration *migration, uint32_t groups,
-                  uint32_t elements);
+    int (*resize)(void *user, struct leat_migration *migration, uint32_t groups, uint32_t elements);
     void *user;
-    double travel_limit_nm;  /* a centre this far outside the box is an error; 0: one box length */
+    double travel_limit_nm; /* a centre this far outside the box is an error; 0: one box length */
     const int64_t *element_id; /* for messages; may be NULL. [home elements], before migration */
     int64_t step;              /* for messages */
 } leat_migration;
 
 /*
  * Wraps every group into the box by its centre and moves whole groups to the rank whose domain the
- * centre is in, however far that is. Groups are then in a fixed order: those that stayed, then those
- * from each rank by rank number.
- * -ERANGE a position is not finite or lies too far outside the box: an element jumped; names
- *         element, rank, step and position, the same on every device
+ * centre is in, however far that is. Groups are then in a fixed order: those that stayed, then
+ * those from each rank by rank number. -ERANGE a position is not finite or lies too far outside the
+ * box: an element jumped; names element, rank, step and position, the same on every device
  */
 LEAT_API int leat_halo_migrate(leat_job *job, const leat_decomposition *decomposition,
                                leat_migration *migration);

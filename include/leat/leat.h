@@ -50,10 +50,10 @@ typedef struct leat_options {
      * is then used by a thread of its own. 0: one rank, found from the launcher's environment
      * (`leat run`), or a job of one when there is none. */
     int thread_ranks;
-    uint64_t arena_bytes;    /* address space a rank for regions; LEAT_ARENA, default 4 GiB */
-    double timeout_s;        /* longest wait for a peer; LEAT_TIMEOUT, default 30 */
-    const char *paths;       /* "auto", "require:NAME" or "forbid:NAME[,NAME]"; LEAT_PATHS */
-    int block_count;         /* blocks of a kernel on the CPU device; LEAT_BLOCKS, default 1 */
+    uint64_t arena_bytes; /* address space a rank for regions; LEAT_ARENA, default 4 GiB */
+    double timeout_s;     /* longest wait for a peer; LEAT_TIMEOUT, default 30 */
+    const char *paths;    /* "auto", "require:NAME" or "forbid:NAME[,NAME]"; LEAT_PATHS */
+    int block_count;      /* blocks of a kernel on the CPU device; LEAT_BLOCKS, default 1 */
 } leat_options;
 
 typedef struct leat_job_info {
@@ -151,8 +151,8 @@ typedef struct leat_place {
  * all the bytes. Either place may be a peer's; the two must not overlap.
  *
  * -ERANGE a place does not hold `bytes` from its offset (sizes are named); -ESTALE a region has
- * been freed by its owner; -EHOSTUNREACH no path leads from here to a place (with each row's reason);
- * -EINVAL the signal is not aligned or lies in a registered region.
+ * been freed by its owner; -EHOSTUNREACH no path leads from here to a place (with each row's
+ * reason); -EINVAL the signal is not aligned or lies in a registered region.
  */
 LEAT_API int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes,
                        leat_place signal, uint64_t value);

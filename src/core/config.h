@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settings: one table for parsing, help and `leat info --config`. Argument, then environment, then
- * file ($LEAT_CONFIG, else ~/.config/leat/leat.conf, lines "LEAT_NAME = value"), then default.
+ * file ($LEAT_CONFIG, else ~/.config/leat/leat.conf, lines "LEAT_NAME = value", # for comments),
+ * then default. A variable that is set to nothing counts as not set.
+ *
+ * Advantage: what is checked, documented and printed cannot differ. Disadvantage: every setting
+ * goes through text, defaults included, and the file is read at each open.
  */
 #ifndef LEAT_CORE_CONFIG_H
 #define LEAT_CORE_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,19 +51,38 @@ struct config {
 };
 
 /*
- * Fills every setting. -EINVAL names setting, source (file and line) and value. A LEAT_* variable
- * that is no setting and none of the launcher's own (LEAT_RANK, LEAT_SIZE, LEAT_JOB_FD) warns with
- * the nearest name, from rank 0 only (`rank`).
+ * Fills every setting; `options` may be NULL. A name LEAT_* that is no setting, in the environment
+ * or the file, warns with the nearest one, from rank 0 only (`rank`); those of the launcher
+ * (LEAT_RANK, LEAT_SIZE, LEAT_JOB_FD), of this file (LEAT_CONFIG) and of leat's own tests are
+ * known.
+ *
+ * -EINVAL  a value outside its range, or a line that cannot be read: named with its source
+ * (variable, file and line, or member of leat_options), what was expected and got -ENOENT and other
+ * errors of open and read: the file that LEAT_CONFIG names; a missing default file is no error
  */
 int leat_config_load(const struct leat_options *options, int rank, struct config *config);
 
-/* The value as text, for `leat info --config`. */
+/* The settings file that leat_config_load looks at; false when there is no place to look. */
+bool leat_config_file(char *path, size_t bytes);
+
+/* The value as text, as a user would write it, for `leat info --config`. */
 void leat_config_print(const struct config *config, enum setting_id id, char *text, size_t bytes);
 
-/* Bytes with an optional K, M, G, T suffix (powers of 1024, "iB" allowed); -EINVAL otherwise. */
+/* Bytes with an optional K, M, G, T suffix (powers of 1024, "iB" allowed); -EINVAL, with the detail
+ * set, otherwise. */
 int leat_parse_bytes(const char *text, uint64_t *bytes);
 
-/* Edit distance, capped; for "did you mean". */
+/* Edit distance (insert, delete, replace, swap neighbours); names longer than 63 characters are
+ * LEAT_NAME_FAR from everything. */
+#define LEAT_NAME_FAR 64u
 unsigned leat_name_distance(const char *a, const char *b);
+
+/* "Did you mean": start with {wanted}, consider every candidate; `best` stays NULL when none is
+ * near enough to be a typing error. */
+struct name_guess {
+    const char *wanted, *best;
+    unsigned distance;
+};
+void leat_name_consider(struct name_guess *guess, const char *candidate);
 
 #endif

@@ -3,9 +3,9 @@
  * The job as the library's own files see it: segment layout, ranks, arenas, set-up communication.
  *
  * All ranks of a host share one memfd. It has no name anywhere, so nobody else can open it and
- * nothing is left when a job dies. Each rank's arena lies at a computed place in it, and the file is
- * sparse: what nobody touched costs nothing. Advantage: no table of peers, no handshake to reach one.
- * Disadvantage: the whole span is address space, rank_count * arena_bytes of it.
+ * nothing is left when a job dies. Each rank's arena lies at a computed place in it, and the file
+ * is sparse: what nobody touched costs nothing. Advantage: no table of peers, no handshake to reach
+ * one. Disadvantage: the whole span is address space, rank_count * arena_bytes of it.
  */
 #ifndef LEAT_CORE_JOB_H
 #define LEAT_CORE_JOB_H
@@ -29,8 +29,9 @@ enum rank_state { RANK_ABSENT, RANK_OPEN, RANK_CLOSED, RANK_DEAD };
 struct rank_record {
     uint32_t state; /* enum rank_state */
     int32_t pid;
-    int32_t status; /* wait status, from the launcher, once dead */
+    int32_t status;  /* wait status, from the launcher, once dead */
     uint32_t failed; /* left with a reason */
+    uint64_t probe;  /* an address that is mapped there, to try cross-memory attach on */
     char reason[240];
 };
 
@@ -172,8 +173,8 @@ int leat_agree(struct leat_job *job, int error);
 /* ---- mail.c ---- */
 /* Sends a letter to `to` and receives one from `from` (either may be this rank, both always take
  * part). *data stays valid until the next call. Collective over both pairs. */
-int leat_mail_swap(struct leat_job *job, int to, const void *letter, uint64_t letter_bytes, int from,
-                   const void **data, uint64_t *bytes);
+int leat_mail_swap(struct leat_job *job, int to, const void *letter, uint64_t letter_bytes,
+                   int from, const void **data, uint64_t *bytes);
 void leat_mail_close(struct leat_job *job);
 
 /* ---- stats.c ---- */
@@ -181,8 +182,8 @@ void leat_count_path(struct leat_job *job, int peer, int row, uint64_t bytes, ui
 
 static inline void leat_count(uint64_t *counter, uint64_t by)
 {
-    // Only the owner writes; readers on other threads want whole words, not order.
-    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+    // Blocks of a kernel may count at once; readers want whole words, not order.
+    __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
 
 #endif

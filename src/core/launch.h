@@ -10,7 +10,7 @@
 
 struct launch_options {
     int rank_count;
-    int grid[3];          /* a hint for leat_open, or zeros */
+    int grid[3];          /* a hint for leat_open, or zeros; its product is rank_count */
     uint64_t arena_bytes; /* 0: the setting */
     bool survive;         /* other ranks go on when one dies */
     const char *program;  /* as execvp takes it */
@@ -19,12 +19,21 @@ struct launch_options {
 
 /*
  * Runs `rank_count` copies of the program with LEAT_RANK, LEAT_SIZE and LEAT_JOB_FD set, and
- * returns once all have ended. A rank that dies or fails is marked in the segment (peers' waits end
- * with -ECONNRESET), named on stderr, and after a second's grace the others are ended, first with
- * SIGTERM, then SIGKILL. SIGINT and SIGTERM are handed on. Should the launcher itself be killed, the
- * kernel ends the ranks.
- * *exit_status: 0 when every rank returned 0, else the first failing rank's status, 128 + signal when
- * it was killed. -errno when the job could not be started.
+ * returns once all have ended. Rank 0 keeps standard input, the others read /dev/null. A rank that
+ * dies or fails is marked in the segment (peers' waits end with -ECONNRESET), named on stderr, and
+ * after a second's grace the others are ended, first with SIGTERM, then SIGKILL; so are processes
+ * that ranks left behind. SIGINT, SIGTERM and SIGHUP are handed on; a second SIGINT kills at once.
+ * Should the launcher itself be killed, the kernel ends the ranks (not what they started in turn).
+ *
+ * *exit_status: 0 when every rank returned 0, else the first failing rank's status, 128 + signal
+ * when it was killed. A program that cannot be executed is named on stderr and gives 127 (not
+ * found) or 126 as in a shell. -errno when the job could not be started: no rank has run then.
+ *
+ * -EINVAL rank_count, grid or a setting is out of range; -EAGAIN the limit on processes; otherwise
+ * what leat_segment_create, pipe or fork say.
+ *
+ * Threads: for the main thread of a process that has no other children to wait for: all children
+ * are waited for, and SIGCHLD, SIGINT, SIGTERM and SIGHUP belong to the launcher meanwhile.
  */
 int leat_launch(const struct launch_options *options, int *exit_status);
 

@@ -16,9 +16,10 @@ struct leat_region {
     uint32_t slot;
     uint64_t generation; /* of the slot when this handle was made */
     uint64_t bytes;
-    uint64_t remote;     /* owner's address of registered memory */
-    void *address;       /* where this rank loads and stores it; NULL when only copies reach it */
-    bool registered;     /* memory of the owner's, not of its arena */
+    uint64_t remote; /* owner's address of registered memory */
+    void *address;   /* where this rank loads and stores it; NULL when only copies reach it */
+    bool registered; /* memory of the owner's, not of its arena */
+    bool view;       /* found through the directory: freeing it leaves the memory alone */
     const struct transport *transport;
     int row; /* of the path table */
 };

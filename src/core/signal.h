@@ -21,10 +21,15 @@ struct leat_signal {
     uint8_t line[LEAT_SIGNAL_BYTES - 16]; /* a line each: no two events share one */
 };
 
+#ifdef __CUDACC__
+#define LEAT_BOTH static __host__ __device__ inline
+#else
+#define LEAT_BOTH static inline
 _Static_assert(sizeof(struct leat_signal) == LEAT_SIGNAL_BYTES, "one signal is one line");
+#endif
 
 /* Reached where seen - wanted, as a signed number, is not negative: counters may wrap. */
-static inline int leat_signal_reached(uint64_t seen, uint64_t wanted)
+LEAT_BOTH int leat_signal_reached(uint64_t seen, uint64_t wanted)
 {
     return (int64_t)(seen - wanted) >= 0;
 }
@@ -45,7 +50,8 @@ static inline uint64_t leat_signal_read(const struct leat_signal *signal)
 int leat_signal_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted, int peer,
                      uint64_t deadline_ns, uint64_t *seen);
 
-/* Sets the detail for a failed wait ("what" as in "halo pulse 2 of exchange 17") and returns error. */
+/* Sets the detail for a failed wait ("what" as in "halo pulse 2 of exchange 17") and returns error.
+ */
 int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, uint64_t wanted,
                    uint64_t seen);
 

@@ -25,7 +25,15 @@ struct transport {
     int (*get)(void *to, const struct leat_region *from, uint64_t offset, uint64_t bytes);
 };
 
-enum transport_row { ROW_SELF, ROW_PEER, ROW_SHM, ROW_NVSHMEM, ROW_FABRIC, ROW_HOSTCOPY, ROW_COUNT };
+enum transport_row {
+    ROW_SELF,
+    ROW_PEER,
+    ROW_SHM,
+    ROW_NVSHMEM,
+    ROW_FABRIC,
+    ROW_HOSTCOPY,
+    ROW_COUNT
+};
 
 extern const struct transport *const leat_transports[ROW_COUNT];
 extern const struct transport leat_transport_self, leat_transport_shm;

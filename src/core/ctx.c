@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening and leaving a job.
+//
+// Algorithm: a rank either finds its launcher's segment through the environment, or makes one for
+// itself or for its thread ranks; then it claims its record and lays out its arena. Advantage: no
+// message is exchanged, so opening costs the same for two ranks and for two thousand.
+// Disadvantage: whether a peer is there shows only when it is used.
+
+#define _GNU_SOURCE
+#include "core/job.h"
+#include "core/launch.h"
+#include "device/ops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int environment_number(const char *name, int least, int most, int *value)
+{
+    const char *text = getenv(name);
+    char *end;
+    errno = 0;
+    long number = text ? strtol(text, &end, 10) : 0;
+    if (!text || end == text || *end || errno || number < least || number > most)
+        return leat_fail(-EINVAL, "%s is \"%s\": a number from %d to %d was expected", name,
+                         text ? text : "(unset)", least, most);
+    *value = (int)number;
+    return 0;
+}
+
+static int map_launched(int *rank, struct segment **segment)
+{
+    int fd, size;
+    int error = environment_number("LEAT_JOB_FD", 0, 1 << 20, &fd);
+    if (!error)
+        error = environment_number("LEAT_SIZE", 1, 1 << 30, &size);
+    if (!error)
+        error = environment_number("LEAT_RANK", 0, size - 1, rank);
+    if (error)
+        return error;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return leat_fail(-errno,
+                         "LEAT_JOB_FD names descriptor %d, which is not open: %s; start the "
+                         "program with `leat run`, or unset LEAT_JOB_FD",
+                         fd, strerror(errno));
+    error = leat_segment_map(own, segment);
+    if (error) {
+        close(own);
+        return error;
+    }
+    if ((int)(*segment)->head->rank_count != size) {
+        error = leat_fail(-EPROTO, "LEAT_SIZE is %d, the job has %u ranks", size,
+                          (*segment)->head->rank_count);
+        leat_segment_release(*segment);
+    }
+    return error;
+}
+
+static int map_own(int rank_count, uint64_t arena_bytes, struct segment **segment)
+{
+    int fd;
+    // In one process every rank is a thread, one rank alone included.
+    int error = leat_segment_create(rank_count, arena_bytes, NULL, true, &fd);
+    if (error)
+        return error;
+    error = leat_segment_map(fd, segment);
+    if (error)
+        close(fd);
+    return error;
+}
+
+static int claim_record(struct leat_job *job)
+{
+    struct rank_record *record = leat_rank_record(job, job->rank);
+    uint32_t state = RANK_ABSENT;
+    if (!__atomic_compare_exchange_n(&record->state, &state, RANK_OPEN, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE))
+        return leat_fail(-EALREADY, "rank %d of this job %s; a rank opens its job once", job->rank,
+                         state == RANK_OPEN ? "is open already" : "has left it already");
+    __atomic_store_n(&record->pid, getpid(), __ATOMIC_RELAXED);
+    __atomic_store_n(&record->probe, (uint64_t)(uintptr_t)record, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static int open_rank(struct segment *segment, int rank, const struct config *config,
+                     leat_job **opened)
+{
+    struct leat_job *job = calloc(1, sizeof *job);
+    if (!job)
+        return leat_fail(-ENOMEM, "no memory for a job handle");
+    job->segment = segment;
+    job->rank = rank;
+    job->rank_count = (int)segment->head->rank_count;
+    job->config = *config;
+    job->timeout_ns = (uint64_t)(config->timeout_s * 1e9);
+    job->peer = calloc((size_t)job->rank_count, sizeof *job->peer);
+    int error = job->peer ? leat_arena_open(job) : leat_fail(-ENOMEM, "no memory for a job handle");
+    if (!error)
+        error = leat_device_open(job, &job->device);
+    if (!error)
+        error = claim_record(job);
+    if (error) {
+        if (job->device)
+            job->device->ops->close(job->device);
+        leat_arena_close(job);
+        free(job->peer);
+        free(job);
+        return error;
+    }
+    *opened = job;
+    return 0;
+}
+
+static int read_options(const leat_options *options, leat_options *full)
+{
+    *full = (leat_options){.size = sizeof *full};
+    if (!options)
+        return 0;
+    if (!options->size)
+        return leat_fail(-EINVAL, "leat_options.size is 0; set it to sizeof(leat_options)");
+    memcpy(full, options, options->size < sizeof *full ? options->size : sizeof *full);
+    if (full->thread_ranks < 0)
+        return leat_fail(-EINVAL, "leat_options.thread_ranks is %d", full->thread_ranks);
+    if (full->thread_ranks && leat_launched())
+        return leat_fail(-EINVAL,
+                         "thread_ranks is %d, but this process is a rank of a launched job",
+                         full->thread_ranks);
+    return 0;
+}
+
+static int open_all(struct segment *segment, int first, int count, const struct config *config,
+                    leat_job **jobs)
+{
+    segment->references = count;
+    for (int i = 0; i < count; i++) {
+        int error = open_rank(segment, first + i, config, &jobs[i]);
+        if (!error)
+            continue;
+        // The references of the ranks that did not come to be, then those that did.
+        for (int rest = i; rest < count; rest++)
+            leat_segment_release(segment);
+        while (i-- > 0)
+            leat_close(jobs[i], "another thread rank could not be opened");
+        return error;
+    }
+    return 0;
+}
+
+int leat_open(const leat_options *options, leat_job **jobs)
+{
+    leat_options full;
+    struct config config;
+    struct segment *segment = NULL;
+    int first = 0;
+    int error = read_options(options, &full);
+    if (error)
+        return error;
+    bool launched = leat_launched();
+    const char *rank_text = launched ? getenv("LEAT_RANK") : NULL;
+    error = leat_config_load(&full, rank_text ? atoi(rank_text) : 0, &config);
+    if (error)
+        return error;
+    int count = full.thread_ranks ? full.thread_ranks : 1;
+    error =
+        launched ? map_launched(&first, &segment) : map_own(count, config.arena_bytes, &segment);
+    return error ? error : open_all(segment, first, count, &config, jobs);
+}
+
+void leat_close(leat_job *job, const char *reason)
+{
+    if (!job)
+        return;
+    struct rank_record *record = leat_rank_record(job, job->rank);
+    if (reason) {
+        snprintf(record->reason, sizeof record->reason, "%s", reason);
+        record->failed = 1;
+    }
+    __atomic_store_n(&record->state, RANK_CLOSED, __ATOMIC_RELEASE);
+    leat_mail_close(job);
+    while (job->regions)
+        leat_region_free(job->regions);
+    job->device->ops->close(job->device);
+    leat_arena_close(job);
+    for (int rank = 0; rank < job->rank_count; rank++)
+        free(job->peer[rank]);
+    free(job->peer);
+    leat_segment_release(job->segment);
+    free(job);
+}
+
+int leat_job_info_get(const leat_job *job, leat_job_info *info)
+{
+    if (!info->size)
+        return leat_fail(-EINVAL, "leat_job_info.size is 0; set it to sizeof(leat_job_info)");
+    const struct segment_head *head = job->segment->head;
+    leat_job_info full = {.size = info->size,
+                          .rank = job->rank,
+                          .rank_count = job->rank_count,
+                          .grid = {head->grid[0], head->grid[1], head->grid[2]},
+                          .thread_ranks = head->threads ? job->rank_count : 1,
+                          .timeout_s = job->config.timeout_s};
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regions and the directory by which peers find them.
+//
+// Algorithm: each rank keeps a table of slots in its arena's head. A slot's generation is odd while
+// its region lives and grows by one at birth and at death, so a key (rank, slot, generation) can
+// never be taken for a later region in the same place. Advantage: a peer finds, checks and maps a
+// region by reading, without the owner's help. Disadvantage: names are found by a scan, which is
+// for set-up only; plans use keys.
+
+#include "core/region.h"
+
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RELAXED __ATOMIC_RELAXED
+
+struct slot_view {
+    uint64_t generation, offset, bytes;
+    uint32_t registered;
+    char name[LEAT_REGION_NAME];
+};
+
+// Slots are read while their owner may rewrite them, so every word goes through an atomic and the
+// generation is compared before and after.
+static bool read_slot(const struct region_slot *slot, struct slot_view *view)
+{
+    view->generation = __atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE);
+    if (!(view->generation & 1))
+        return false;
+    view->offset = __atomic_load_n(&slot->offset, __ATOMIC_ACQUIRE);
+    view->bytes = __atomic_load_n(&slot->bytes, __ATOMIC_ACQUIRE);
+    view->registered = __atomic_load_n(&slot->registered, __ATOMIC_ACQUIRE);
+    for (size_t i = 0; i < sizeof view->name; i++)
+        view->name[i] = __atomic_load_n(&slot->name[i], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&slot->generation, RELAXED) == view->generation;
+}
+
+static void publish(struct arena_head *head)
+{
+    leat_signal_raise(&head->published, leat_signal_read(&head->published) + 1);
+}
+
+static int find_name(const struct arena_head *head, const char *name, struct slot_view *view)
+{
+    uint32_t count = __atomic_load_n(&head->slot_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count && i < LEAT_REGION_SLOTS; i++)
+        if (read_slot(&head->slot[i], view) && !strncmp(view->name, name, LEAT_REGION_NAME))
+            return (int)i;
+    return -1;
+}
+
+static int free_slot(struct leat_job *job)
+{
+    struct arena_head *head = job->arena.head;
+    uint32_t count = head->slot_count;
+    for (uint32_t i = 0; i < count; i++)
+        if (!(head->slot[i].generation & 1))
+            return (int)i;
+    if (count == LEAT_REGION_SLOTS)
+        return leat_fail(-ENOMEM, "rank %d has %d regions already; free some", job->rank,
+                         LEAT_REGION_SLOTS);
+    __atomic_store_n(&head->slot_count, count + 1, __ATOMIC_RELEASE);
+    return (int)count;
+}
+
+static int check_name(struct leat_job *job, const char *name)
+{
+    struct slot_view view;
+    if (!name)
+        return 0;
+    if (strlen(name) >= LEAT_REGION_NAME || !name[0])
+        return leat_fail(-ENAMETOOLONG, "region name \"%s\": 1 to %d characters", name,
+                         LEAT_REGION_NAME - 1);
+    if (find_name(job->arena.head, name, &view) >= 0)
+        return leat_fail(-EEXIST, "rank %d has a region named \"%s\" already", job->rank, name);
+    return 0;
+}
+
+static void fill_slot(struct region_slot *slot, uint64_t offset, uint64_t bytes, bool registered,
+                      const char *name)
+{
+    __atomic_store_n(&slot->offset, offset, RELAXED);
+    __atomic_store_n(&slot->bytes, bytes, RELAXED);
+    __atomic_store_n(&slot->registered, registered, RELAXED);
+    size_t length = name ? strlen(name) : 0;
+    for (size_t i = 0; i < LEAT_REGION_NAME; i++)
+        __atomic_store_n(&slot->name[i], i < length ? name[i] : 0, RELAXED);
+    __atomic_store_n(&slot->generation, slot->generation + 1, __ATOMIC_RELEASE);
+}
+
+static void link_region(struct leat_job *job, struct leat_region *region)
+{
+    region->job = job;
+    region->next = job->regions;
+    region->link = &job->regions;
+    if (region->next)
+        region->next->link = &region->next;
+    job->regions = region;
+}
+
+static int own_region(struct leat_job *job, const leat_region_options *options, bool registered,
+                      uint64_t offset, leat_region **region)
+{
+    int slot = free_slot(job);
+    if (slot < 0)
+        return slot;
+    struct leat_region *made = calloc(1, sizeof *made);
+    if (!made)
+        return leat_fail(-ENOMEM, "no memory for a region handle");
+    struct arena_head *head = job->arena.head;
+    fill_slot(&head->slot[slot], offset, options->bytes, registered, options->name);
+    made->owner = job->rank;
+    made->slot = (uint32_t)slot;
+    made->generation = head->slot[slot].generation;
+    made->bytes = options->bytes;
+    made->remote = offset;
+    made->registered = registered;
+    made->address = registered ? options->address : (char *)head + offset;
+    made->row = ROW_SELF;
+    made->transport = leat_transports[ROW_SELF];
+    link_region(job, made);
+    publish(head);
+    *region = made;
+    return 0;
+}
+
+// Members beyond the caller's size count as zero.
+static int read_options(const leat_region_options *options, leat_region_options *full)
+{
+    if (!options || !options->size)
+        return leat_fail(-EINVAL, "leat_region_options.size is 0; set it to sizeof");
+    *full = (leat_region_options){0};
+    memcpy(full, options, options->size < sizeof *full ? options->size : sizeof *full);
+    return 0;
+}
+
+int leat_region_alloc(leat_job *job, const leat_region_options *options, leat_region **region)
+{
+    leat_region_options full;
+    int error = read_options(options, &full);
+    if (!error)
+        error = check_name(job, full.name);
+    uint64_t offset = 0;
+    if (!error)
+        error = leat_arena_alloc(job, full.bytes, &offset);
+    if (error)
+        return error;
+    error = own_region(job, &full, false, offset, region);
+    if (error)
+        leat_arena_free(job, offset, full.bytes);
+    return error;
+}
+
+static int make_view(struct leat_job *job, int owner, uint32_t slot, const struct slot_view *found,
+                     leat_region **region)
+{
+    int row = leat_path_choose(job, owner, found->registered, NULL);
+    if (row < 0)
+        return row;
+    struct leat_region *made = calloc(1, sizeof *made);
+    if (!made)
+        return leat_fail(-ENOMEM, "no memory for a region handle");
+    made->job = job;
+    made->owner = owner;
+    made->slot = slot;
+    made->generation = found->generation;
+    made->bytes = found->bytes;
+    made->remote = found->offset;
+    made->registered = found->registered;
+    made->view = true;
+    made->row = row;
+    made->transport = leat_transports[row];
+    made->address = made->transport->map ? made->transport->map(made) : NULL;
+    link_region(job, made);
+    *region = made;
+    return 0;
+}
+
+static int find_peer_region(struct leat_job *job, const leat_region_options *options,
+                            struct slot_view *view)
+{
+    struct arena_head *head = leat_arena_head(job, options->owner);
+    uint64_t deadline = leat_now_ns() + job->timeout_ns;
+    for (;;) {
+        uint64_t version = leat_signal_read(&head->published);
+        int slot = find_name(head, options->name, view);
+        if (slot >= 0)
+            return slot;
+        int error =
+            leat_signal_wait(job, &head->published, version + 1, options->owner, deadline, NULL);
+        if (error) {
+            char what[96];
+            snprintf(what, sizeof what, "region \"%s\" of rank %d", options->name, options->owner);
+            return leat_wait_fail(job, error, what, options->owner, version + 1, version);
+        }
+    }
+}
+
+int leat_region_register(leat_job *job, const leat_region_options *options, leat_region **region)
+{
+    leat_region_options full;
+    int error = read_options(options, &full);
+    if (error)
+        return error;
+    if (full.address) {
+        error = check_name(job, full.name);
+        return error ? error
+                     : own_region(job, &full, true, (uint64_t)(uintptr_t)full.address, region);
+    }
+    if (!full.name || full.owner < 0 || full.owner >= job->rank_count)
+        return leat_fail(-EINVAL,
+                         "leat_region_register needs an address, or a name and an owner from 0 to "
+                         "%d (got %d)",
+                         job->rank_count - 1, full.owner);
+    struct slot_view view;
+    int slot = find_peer_region(job, &full, &view);
+    if (slot < 0)
+        return slot;
+    if (full.bytes > view.bytes)
+        return leat_fail(-EINVAL, "region \"%s\" of rank %d has %llu bytes, %llu were expected",
+                         full.name, full.owner, (unsigned long long)view.bytes,
+                         (unsigned long long)full.bytes);
+    return make_view(job, full.owner, (uint32_t)slot, &view, region);
+}
+
+int leat_region_attach(struct leat_job *job, const struct region_key *key, leat_region **region)
+{
+    struct slot_view view;
+    if (key->owner < 0 || key->owner >= job->rank_count || key->slot >= LEAT_REGION_SLOTS)
+        return leat_fail(-EPROTO, "a region key names slot %u of rank %d: no such thing", key->slot,
+                         key->owner);
+    if (!read_slot(&leat_arena_head(job, key->owner)->slot[key->slot], &view) ||
+        view.generation != key->generation)
+        return leat_fail(-ESTALE, "rank %d has freed the region in its slot %u", key->owner,
+                         key->slot);
+    return make_view(job, key->owner, key->slot, &view, region);
+}
+
+struct region_key leat_region_key(const struct leat_region *region)
+{
+    return (struct region_key){region->owner, region->slot, region->generation};
+}
+
+int leat_region_check(const struct leat_region *region, uint64_t offset, uint64_t bytes,
+                      const char *what)
+{
+    if (!region)
+        return leat_fail(-EINVAL, "%s: no region given", what);
+    if (offset > region->bytes || bytes > region->bytes - offset)
+        return leat_fail(-ERANGE,
+                         "%s: %llu bytes at offset %llu do not fit a region of %llu (rank %d)",
+                         what, (unsigned long long)bytes, (unsigned long long)offset,
+                         (unsigned long long)region->bytes, region->owner);
+    const struct region_slot *slot =
+        &leat_arena_head(region->job, region->owner)->slot[region->slot];
+    if (__atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE) != region->generation)
+        return leat_fail(-ESTALE, "%s: rank %d has freed this region", what, region->owner);
+    return 0;
+}
+
+void leat_region_free(leat_region *region)
+{
+    if (!region)
+        return;
+    struct leat_job *job = region->job;
+    if (!region->view) {
+        struct region_slot *slot = &job->arena.head->slot[region->slot];
+        __atomic_store_n(&slot->generation, region->generation + 1, __ATOMIC_RELEASE);
+        if (!region->registered)
+            leat_arena_free(job, region->remote, region->bytes);
+        publish(job->arena.head);
+    }
+    *region->link = region->next;
+    if (region->next)
+        region->next->link = region->link;
+    free(region);
+}
+
+int leat_region_info_get(const leat_region *region, leat_region_info *info)
+{
+    if (!info->size)
+        return leat_fail(-EINVAL, "leat_region_info.size is 0; set it to sizeof");
+    leat_region_info full = {.size = info->size,
+                             .address = region->address,
+                             .bytes = region->bytes,
+                             .owner = region->owner,
+                             .path = region->transport->name};
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Path selection: the first row of the table that may and can, with a reason for every row before.
+//
+// Advantage: one screen tells why bytes go where they go. Disadvantage: the order is fixed; what a
+// user wants otherwise is said with LEAT_PATHS (auto, require:NAME, forbid:NAME[,NAME]).
+
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, name, length) && (at[length] == ',' || !at[length]))
+            return true;
+    }
+    return false;
+}
+
+// Why the user's rule keeps this row out, or NULL.
+static const char *ruled_out(const char *rule, const char *name)
+{
+    if (!strncmp(rule, "forbid:", 7) && listed(rule + 7, name))
+        return "forbidden by LEAT_PATHS";
+    // Memory of one's own needs no path; requiring another row is about peers.
+    if (!strncmp(rule, "require:", 8) && !listed(rule + 8, name) && strcmp(name, "self") != 0)
+        return "not what LEAT_PATHS requires";
+    return NULL;
+}
+
+static int try_row(struct leat_job *job, const struct transport *transport, int peer,
+                   bool registered, leat_path_row *row)
+{
+    const char *rule = ruled_out(job->config.paths, transport->name);
+    snprintf(row->name, sizeof row->name, "%s", transport->name);
+    if (rule || transport->absent) {
+        snprintf(row->reason, sizeof row->reason, "%s", rule ? rule : transport->absent);
+        return -EHOSTUNREACH;
+    }
+    return transport->can_reach(job, peer, registered, row->reason);
+}
+
+static int fail_all(int peer, const leat_path_report *report)
+{
+    char reasons[LEAT_DETAIL_BYTES] = "";
+    size_t used = 0;
+    for (int i = 0; i < report->row_count && used < sizeof reasons; i++)
+        used += (size_t)snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", i ? "; " : "",
+                                 report->row[i].name, report->row[i].reason);
+    return leat_fail(-EHOSTUNREACH, "no path to rank %d (%s)", peer, reasons);
+}
+
+int leat_path_choose(struct leat_job *job, int peer, bool registered, leat_path_report *report)
+{
+    leat_path_report local = {.size = sizeof local};
+    leat_path_report *full = report ? report : &local;
+    int chosen = -1;
+    full->row_count = ROW_COUNT;
+    for (int row = 0; row < ROW_COUNT; row++) {
+        if (chosen >= 0) {
+            snprintf(full->row[row].name, sizeof full->row[row].name, "%s",
+                     leat_transports[row]->name);
+            snprintf(full->row[row].reason, LEAT_REASON, "not needed");
+        } else if (!try_row(job, leat_transports[row], peer, registered, &full->row[row])) {
+            chosen = row;
+            full->row[row].chosen = 1;
+        }
+    }
+    return chosen >= 0 ? chosen : fail_all(peer, full);
+}
+
+int leat_path_query(leat_job *job, int peer, int registered, leat_path_report *report)
+{
+    if (!report->size)
+        return leat_fail(-EINVAL, "leat_path_report.size is 0; set it to sizeof");
+    if (peer < 0 || peer >= job->rank_count)
+        return leat_fail(-EINVAL, "peer %d of a job of %d ranks", peer, job->rank_count);
+    leat_path_report full = {.size = report->size};
+    int row = leat_path_choose(job, peer, registered != 0, &full);
+    memcpy(report, &full, report->size < sizeof full ? report->size : sizeof full);
+    return row < 0 ? row : 0;
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// The job's segment: one sparse memfd for all ranks of a host.
+//
+// Algorithm: a head with one record a rank, then one arena a rank at a computed place. Whoever
+// starts the job makes it; every rank maps the whole span once and touches only what it uses.
+// Advantage: any rank's memory is one addition away, nothing has a name, nothing outlives the job.
+// Disadvantage: rank_count * arena_bytes of address space, so a limit on that (ulimit -v) shows.
+
+#define _GNU_SOURCE
+#include "core/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEAT_LAYOUT 1 /* of everything in job.h that lies in the segment; raise on any change */
+
+#define STRING(x) #x
+#define NUMBER(x) STRING(x)
+
+const char *leat_build_id(void)
+{
+    return "leat " NUMBER(LEAT_VERSION_MAJOR) "." NUMBER(LEAT_VERSION_MINOR) "." NUMBER(
+        LEAT_VERSION_PATCH) " layout " NUMBER(LEAT_LAYOUT);
+}
+
+static uint64_t round_up(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+static int fill_head(int fd, uint64_t head_bytes, int rank_count, uint64_t arena_bytes,
+                     const int grid[3], bool threads)
+{
+    struct segment_head *head = mmap(NULL, head_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (head == MAP_FAILED)
+        return leat_fail(-errno, "cannot map the job's segment head (%llu bytes): %s",
+                         (unsigned long long)head_bytes, strerror(errno));
+    head->rank_count = (uint32_t)rank_count;
+    head->threads = threads;
+    head->arena_bytes = arena_bytes;
+    head->first_arena = head_bytes;
+    for (int d = 0; d < 3; d++)
+        head->grid[d] = grid ? grid[d] : 0;
+    snprintf(head->build, sizeof head->build, "%s", leat_build_id());
+    __atomic_store_n(&head->magic, LEAT_SEGMENT_MAGIC, __ATOMIC_RELEASE);
+    munmap(head, head_bytes);
+    return 0;
+}
+
+int leat_segment_create(int rank_count, uint64_t arena_bytes, const int grid[3], bool threads,
+                        int *fd)
+{
+    if (rank_count < 1)
+        return leat_fail(-EINVAL, "a job of %d ranks: at least one is needed", rank_count);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    arena_bytes = round_up(arena_bytes, page);
+    uint64_t least = sizeof(struct arena_head) + (uint64_t)rank_count * sizeof(struct mail_cell);
+    if (arena_bytes < least + page)
+        return leat_fail(
+            -EINVAL, "LEAT_ARENA of %llu bytes is too small for %d ranks: at least %llu",
+            (unsigned long long)arena_bytes, rank_count, (unsigned long long)(least + page));
+    uint64_t head_bytes = round_up(
+        sizeof(struct segment_head) + (uint64_t)rank_count * sizeof(struct rank_record), page);
+    if (arena_bytes > (UINT64_C(1) << 46) / (uint64_t)rank_count)
+        return leat_fail(-EINVAL, "%d arenas of %llu bytes pass 64 TiB; set LEAT_ARENA smaller",
+                         rank_count, (unsigned long long)arena_bytes);
+    int made = memfd_create("leat-job", MFD_CLOEXEC);
+    if (made < 0)
+        return leat_fail(-errno, "memfd_create for the job's segment: %s", strerror(errno));
+    uint64_t total = head_bytes + (uint64_t)rank_count * arena_bytes;
+    int error = 0;
+    if (fchmod(made, 0600) || ftruncate(made, (off_t)total))
+        error = leat_fail(-errno,
+                          "cannot size the job's segment to %llu bytes: %s; a file size limit "
+                          "(ulimit -f) is in the way, or set LEAT_ARENA smaller",
+                          (unsigned long long)total, strerror(errno));
+    if (!error)
+        error = fill_head(made, head_bytes, rank_count, arena_bytes, grid, threads);
+    if (error) {
+        close(made);
+        return error;
+    }
+    *fd = made;
+    return 0;
+}
+
+// What a stranger's descriptor in LEAT_JOB_FD could be is checked before it is trusted.
+static int check_head(const struct segment_head *head, uint64_t bytes, int fd)
+{
+    if (bytes < sizeof *head ||
+        __atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != LEAT_SEGMENT_MAGIC)
+        return leat_fail(-EPROTO,
+                         "descriptor %d (LEAT_JOB_FD) is not a leat job; unset LEAT_JOB_FD", fd);
+    if (strncmp(head->build, leat_build_id(), LEAT_BUILD_BYTES) != 0)
+        return leat_fail(-EPROTO,
+                         "the job was started by \"%.*s\" and this program is \"%s\"; start both "
+                         "from the same installation",
+                         LEAT_BUILD_BYTES, head->build, leat_build_id());
+    if (head->first_arena + (uint64_t)head->rank_count * head->arena_bytes != bytes)
+        return leat_fail(-EPROTO, "the job's segment has %llu bytes, its head says otherwise",
+                         (unsigned long long)bytes);
+    return 0;
+}
+
+int leat_segment_map(int fd, struct segment **segment)
+{
+    struct stat status;
+    if (fstat(fd, &status))
+        return leat_fail(-errno, "descriptor %d (LEAT_JOB_FD) is not open: %s", fd,
+                         strerror(errno));
+    struct segment *made = calloc(1, sizeof *made);
+    if (!made)
+        return leat_fail(-ENOMEM, "no memory for a job handle");
+    made->fd = fd;
+    made->references = 1;
+    made->bytes = (uint64_t)status.st_size;
+    made->head = made->bytes ? mmap(NULL, made->bytes, PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_NORESERVE, fd, 0)
+                             : MAP_FAILED;
+    int error = 0;
+    if (made->head == MAP_FAILED)
+        error = leat_fail(-ENOMEM,
+                          "cannot map the job's segment of %llu bytes; raise the limit on address "
+                          "space (ulimit -v) or set LEAT_ARENA smaller",
+                          (unsigned long long)made->bytes);
+    else if ((error = check_head(made->head, made->bytes, fd)) != 0)
+        munmap(made->head, made->bytes);
+    if (error) {
+        free(made);
+        return error;
+    }
+    *segment = made;
+    return 0;
+}
+
+void leat_segment_release(struct segment *segment)
+{
+    if (!segment || __atomic_sub_fetch(&segment->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    munmap(segment->head, segment->bytes);
+    close(segment->fd);
+    free(segment);
+}
+
+// A process that has ended but was not reaped yet still answers kill(pid, 0); its pidfd tells.
+static bool process_ended(int pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return errno == ESRCH;
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    bool ended = poll(&poller, 1, 0) == 1;
+    close(fd);
+    return ended;
+}
+
+int leat_rank_lost(const struct leat_job *job, int rank)
+{
+    const struct segment_head *head = job->segment->head;
+    const struct rank_record *record = &head->rank[rank];
+    uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+    if (state == RANK_CLOSED || state == RANK_DEAD)
+        return -ECONNRESET;
+    int pid = __atomic_load_n(&record->pid, __ATOMIC_RELAXED);
+    if (!head->threads && pid > 0 && rank != job->rank && process_ended(pid))
+        return -ECONNRESET;
+    return 0;
+}
+
+void leat_rank_fate(const struct leat_job *job, int rank, char *text, size_t bytes)
+{
+    const struct rank_record *record = leat_rank_record(job, rank);
+    uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+    int status = record->status;
+    if (record->failed)
+        snprintf(text, bytes, "rank %d failed: %s", rank, record->reason);
+    else if (state == RANK_DEAD && WIFSIGNALED(status))
+        snprintf(text, bytes, "rank %d was killed by signal %d (%s)", rank, WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else if (state == RANK_DEAD)
+        snprintf(text, bytes, "rank %d exited with status %d", rank, WEXITSTATUS(status));
+    else if (state == RANK_CLOSED)
+        snprintf(text, bytes, "rank %d has left the job", rank);
+    else
+        snprintf(text, bytes, "rank %d (process %d) has died", rank, record->pid);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Raising signals and waiting for them: spin, yield, sleep.
+//
+// Algorithm: a waiter polls the word for LEAT_SPIN, then gives its core away a few times, then
+// sleeps on a futex in slices of 20 ms, between which it looks whether the peer still lives and
+// whether time is up. Advantage: one cache miss of latency where ranks have cores of their own, no
+// burnt core where there are more ranks than cores, and nobody waits for the dead. Disadvantage:
+// two system calls a wait once it sleeps.
+
+#define _GNU_SOURCE
+#include "core/signal.h"
+
+#include "core/job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define YIELDS         8
+#define SLEEP_SLICE_NS 20000000ULL
+
+uint64_t leat_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+// The kernel compares 32 bits; the low half of a counter changes with every count.
+static uint32_t *futex_word(struct leat_signal *signal)
+{
+    uint32_t *halves = (uint32_t *)(void *)&signal->value;
+    return halves + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+void leat_signal_raise(struct leat_signal *signal, uint64_t value)
+{
+    __atomic_store_n(&signal->value, value, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&signal->sleepers, __ATOMIC_SEQ_CST))
+        syscall(SYS_futex, futex_word(signal), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static bool spin(const struct leat_signal *signal, uint64_t wanted, uint64_t until_ns)
+{
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (leat_signal_reached(leat_signal_read(signal), wanted))
+                return true;
+            relax();
+        }
+    } while (leat_now_ns() < until_ns);
+    for (int i = 0; i < YIELDS; i++) {
+        sched_yield();
+        if (leat_signal_reached(leat_signal_read(signal), wanted))
+            return true;
+    }
+    return false;
+}
+
+static void sleep_slice(struct leat_signal *signal, uint64_t wanted, uint64_t slice_ns)
+{
+    __atomic_add_fetch(&signal->sleepers, 1, __ATOMIC_SEQ_CST);
+    uint64_t seen = __atomic_load_n(&signal->value, __ATOMIC_SEQ_CST);
+    if (!leat_signal_reached(seen, wanted)) {
+        struct timespec slice = {.tv_sec = (time_t)(slice_ns / 1000000000ULL),
+                                 .tv_nsec = (long)(slice_ns % 1000000000ULL)};
+        syscall(SYS_futex, futex_word(signal), FUTEX_WAIT, (uint32_t)seen, &slice, NULL, 0);
+    }
+    __atomic_sub_fetch(&signal->sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
+static int wait_asleep(leat_job *job, struct leat_signal *signal, uint64_t wanted, int peer,
+                       uint64_t deadline_ns)
+{
+    for (;;) {
+        // The peer may raise and leave: its state is read before the word, so that a raise that
+        // came before the end is never taken for a loss.
+        int lost = peer >= 0 ? leat_rank_lost(job, peer) : 0;
+        if (leat_signal_reached(leat_signal_read(signal), wanted))
+            return 0;
+        if (lost)
+            return lost;
+        uint64_t now = leat_now_ns();
+        if (now >= deadline_ns)
+            return -ETIMEDOUT;
+        uint64_t left = deadline_ns - now;
+        sleep_slice(signal, wanted, left < SLEEP_SLICE_NS ? left : SLEEP_SLICE_NS);
+    }
+}
+
+int leat_signal_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted, int peer,
+                     uint64_t deadline_ns, uint64_t *seen)
+{
+    leat_count(&job->counts.signal_waits, 1);
+    int error = 0;
+    if (!leat_signal_reached(leat_signal_read(signal), wanted)) {
+        uint64_t begin = leat_now_ns();
+        if (begin >= deadline_ns)
+            error = -ETIMEDOUT;
+        else if (!spin(signal, wanted, begin + job->config.spin_ns))
+            error = wait_asleep(job, signal, wanted, peer, deadline_ns);
+        leat_count(&job->counts.wait_ns, leat_now_ns() - begin);
+    }
+    if (seen)
+        *seen = leat_signal_read(signal);
+    return error;
+}
+
+int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, uint64_t wanted,
+                   uint64_t seen)
+{
+    if (error == -ECONNRESET && peer >= 0) {
+        char fate[320];
+        leat_rank_fate(job, peer, fate, sizeof fate);
+        return leat_fail(error, "%s: waited for rank %d: %s (signal wanted %llu, seen %llu)", what,
+                         peer, fate, (unsigned long long)wanted, (unsigned long long)seen);
+    }
+    return leat_fail(error,
+                     "%s: rank %d did not answer within %.3g s (signal wanted %llu, seen %llu); it "
+                     "is stopped or much slower: see what it does, or raise LEAT_TIMEOUT",
+                     what, peer, (double)job->timeout_ns * 1e-9, (unsigned long long)wanted,
+                     (unsigned long long)seen);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU device: kernels with threads as blocks.
+//
+// Algorithm: block 0 of a kernel runs in the thread that launches it, further blocks (LEAT_BLOCKS)
+// in workers that sleep between kernels; the launch returns when all blocks have ended, so the
+// stream is empty whenever the host looks. Advantage: the GPU's kernels, with their waits, on any
+// machine and under ThreadSanitizer. Disadvantage: no overlap of host and device.
+
+#define _GNU_SOURCE
+#include "device/ops.h"
+
+#include "core/job.h"
+#include "device/kernel.h"
+#include "halo/halo_kernels.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define K_KERNEL(name) static void name(const struct k_grid *grid, void *arguments, uint32_t choice)
+
+#define K_SUMS
+#define K_TYPE       float
+#define K_NAME(name) name##_f32
+#include "halo/halo_kernels.inc"
+#undef K_TYPE
+#undef K_NAME
+#define K_TYPE       double
+#define K_NAME(name) name##_f64
+#include "halo/halo_kernels.inc"
+#undef K_TYPE
+#undef K_NAME
+#undef K_SUMS
+#define K_TYPE       uint32_t
+#define K_NAME(name) name##_words
+#include "halo/halo_kernels.inc"
+
+typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice);
+
+static kernel_function *const kernels[KERNEL_COUNT] = {
+    [KERNEL_FUSED_FORWARD_F32] = fused_forward_f32,
+    [KERNEL_FUSED_FORWARD_F64] = fused_forward_f64,
+    [KERNEL_FUSED_FORWARD_WORDS] = fused_forward_words,
+    [KERNEL_FUSED_REVERSE_F32] = fused_reverse_f32,
+    [KERNEL_FUSED_REVERSE_F64] = fused_reverse_f64,
+    [KERNEL_PACK_F32] = pack_f32,
+    [KERNEL_PACK_F64] = pack_f64,
+    [KERNEL_PACK_WORDS] = pack_words,
+    [KERNEL_ACCUMULATE_F32] = accumulate_f32,
+    [KERNEL_ACCUMULATE_F64] = accumulate_f64,
+};
+
+struct worker {
+    struct cpu_device *device;
+    pthread_t thread;
+    uint32_t block;
+};
+
+struct cpu_device {
+    struct device base;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    uint64_t launches; /* kernels handed out; workers run each once */
+    uint32_t running;  /* workers not yet through with the present one */
+    int stop;
+    kernel_function *kernel;
+    void *arguments;
+    uint32_t choice;
+    uint32_t block_count, worker_count;
+    struct worker *workers;
+};
+
+static void *work(void *user)
+{
+    struct worker *worker = user;
+    struct cpu_device *device = worker->device;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&device->lock);
+    for (;;) {
+        while (!device->stop && device->launches == seen)
+            pthread_cond_wait(&device->work, &device->lock);
+        if (device->stop)
+            break;
+        seen = device->launches;
+        pthread_mutex_unlock(&device->lock);
+        struct k_grid grid = {worker->block, device->block_count};
+        device->kernel(&grid, device->arguments, device->choice);
+        pthread_mutex_lock(&device->lock);
+        if (--device->running == 0)
+            pthread_cond_signal(&device->done);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return NULL;
+}
+
+static int cpu_launch(struct device *base, enum kernel_id kernel, void *arguments, uint32_t choice)
+{
+    struct cpu_device *device = (struct cpu_device *)base;
+    struct k_grid grid = {0, device->block_count};
+    if (!device->worker_count) {
+        kernels[kernel](&grid, arguments, choice);
+        return 0;
+    }
+    pthread_mutex_lock(&device->lock);
+    device->kernel = kernels[kernel];
+    device->arguments = arguments;
+    device->choice = choice;
+    device->running = device->worker_count;
+    device->launches++;
+    pthread_cond_broadcast(&device->work);
+    pthread_mutex_unlock(&device->lock);
+    kernels[kernel](&grid, arguments, choice);
+    pthread_mutex_lock(&device->lock);
+    while (device->running)
+        pthread_cond_wait(&device->done, &device->lock);
+    pthread_mutex_unlock(&device->lock);
+    return 0;
+}
+
+static int cpu_sync(struct device *base)
+{
+    (void)base;
+    return 0;
+}
+
+static int cpu_alloc(struct device *base, size_t bytes, void **address)
+{
+    (void)base;
+    void *made = NULL;
+    if (posix_memalign(&made, 64, bytes ? bytes : 1))
+        return leat_fail(-ENOMEM, "no memory on the CPU device for %zu bytes", bytes);
+    memset(made, 0, bytes);
+    *address = made;
+    return 0;
+}
+
+static void cpu_free(struct device *base, void *address)
+{
+    (void)base;
+    free(address);
+}
+
+static void cpu_close(struct device *base)
+{
+    struct cpu_device *device = (struct cpu_device *)base;
+    pthread_mutex_lock(&device->lock);
+    device->stop = 1;
+    pthread_cond_broadcast(&device->work);
+    pthread_mutex_unlock(&device->lock);
+    for (uint32_t i = 0; i < device->worker_count; i++)
+        pthread_join(device->workers[i].thread, NULL);
+    pthread_cond_destroy(&device->done);
+    pthread_cond_destroy(&device->work);
+    pthread_mutex_destroy(&device->lock);
+    free(device->workers);
+    free(device);
+}
+
+static const struct device_ops cpu_ops = {.name = "cpu",
+                                          .close = cpu_close,
+                                          .alloc = cpu_alloc,
+                                          .free = cpu_free,
+                                          .launch = cpu_launch,
+                                          .sync = cpu_sync};
+
+int leat_device_cpu_open(struct leat_job *job, struct device **opened)
+{
+    uint32_t blocks = (uint32_t)job->config.block_count;
+    struct cpu_device *device = calloc(1, sizeof *device);
+    struct worker *workers = calloc(blocks, sizeof *workers);
+    if (!device || !workers) {
+        free(device);
+        free(workers);
+        return leat_fail(-ENOMEM, "no memory for the CPU device");
+    }
+    device->base = (struct device){.ops = &cpu_ops, .job = job};
+    device->block_count = blocks;
+    device->workers = workers;
+    pthread_mutex_init(&device->lock, NULL);
+    pthread_cond_init(&device->work, NULL);
+    pthread_cond_init(&device->done, NULL);
+    for (uint32_t i = 0; i + 1 < blocks; i++) {
+        workers[i].device = device;
+        workers[i].block = i + 1;
+        int error = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        if (error) {
+            cpu_close(&device->base);
+            return leat_fail(-error,
+                             "cannot start block %u of %u of the CPU device: %s; set "
+                             "LEAT_BLOCKS smaller",
+                             i + 1, blocks, strerror(error));
+        }
+        device->worker_count++;
+    }
+    *opened = &device->base;
+    return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices: where kernels run. One operations table a back-end; the rest of the library does not
+ * know which one it talks to.
+ */
+#ifndef LEAT_DEVICE_OPS_H
+#define LEAT_DEVICE_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct leat_job;
+struct device;
+
+/* Every kernel of the library, by what it does and its element type. */
+enum kernel_id {
+    KERNEL_FUSED_FORWARD_F32,
+    KERNEL_FUSED_FORWARD_F64,
+    KERNEL_FUSED_FORWARD_WORDS,
+    KERNEL_FUSED_REVERSE_F32,
+    KERNEL_FUSED_REVERSE_F64,
+    KERNEL_PACK_F32,
+    KERNEL_PACK_F64,
+    KERNEL_PACK_WORDS,
+    KERNEL_ACCUMULATE_F32,
+    KERNEL_ACCUMULATE_F64,
+    KERNEL_COUNT
+};
+
+struct device_ops {
+    const char *name; /* "cpu", "cuda" */
+    void (*close)(struct device *device);
+    /* Memory that the device's kernels and the host both read (arguments, index maps). */
+    int (*alloc)(struct device *device, size_t bytes, void **address);
+    void (*free)(struct device *device, void *address);
+    /* Starts a kernel in the device's stream. `arguments` (device memory) stay until it has ended;
+     * `choice` travels with the launch itself. */
+    int (*launch)(struct device *device, enum kernel_id kernel, void *arguments, uint32_t choice);
+    /* Blocks the host until the stream is empty. */
+    int (*sync)(struct device *device);
+};
+
+struct device {
+    const struct device_ops *ops;
+    struct leat_job *job;
+};
+
+/* Opens the rank's device: the CPU device, so far. */
+int leat_device_open(struct leat_job *job, struct device **device);
+int leat_device_cpu_open(struct leat_job *job, struct device **device);
+
+/* launch and sync, counted. */
+int leat_device_launch(struct device *device, enum kernel_id kernel, void *arguments,
+                       uint32_t choice);
+int leat_device_sync(struct device *device);
+
+#endif

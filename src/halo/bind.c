@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// leat_halo_open: a plan bound to fields.
+//
+// Algorithm: check what was given, post the board, compare with every peer's, let all ranks agree,
+// then write one k_field a field with the addresses where each pulse's data and signals go.
+// Advantage: an exchange afterwards computes no address and asks nobody. Disadvantage: collective.
+
+#include "halo/halo_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t type_bytes(enum leat_element element)
+{
+    return element == LEAT_F64 ? 8 : 4;
+}
+
+static int check_field(const struct leat_halo *halo, const leat_halo_options *options, int f)
+{
+    const leat_field *field = &options->fields[f];
+    if (field->element > LEAT_WORDS || field->components < 1 || field->components > 64 ||
+        (field->shifted && (field->components < 3 || field->element == LEAT_WORDS)))
+        return leat_fail(-EINVAL,
+                         "field %d: element type %d with %d components%s; types are LEAT_F32, "
+                         "LEAT_F64, LEAT_WORDS, components 1 to 64, shifted ones floating with at "
+                         "least 3",
+                         f, (int)field->element, field->components,
+                         field->shifted ? ", shifted" : "");
+    if (field->acknowledged_by < 0 || field->acknowledged_by > options->field_count)
+        return leat_fail(-EINVAL,
+                         "field %d: acknowledged_by is %d: a field's number plus one, or 0", f,
+                         field->acknowledged_by);
+    uint64_t needed = (uint64_t)halo->plan->element_count * type_bytes(field->element) *
+                      (uint64_t)field->components;
+    int error = leat_region_check(field->place.region, field->place.offset, 0, "field");
+    if (error)
+        return leat_fail_in(error, "field %d", f);
+    const leat_region *region = field->place.region;
+    if (region->owner != halo->job->rank || region->registered ||
+        field->place.offset % type_bytes(field->element))
+        return leat_fail(-EINVAL,
+                         "field %d: the region has to be allocated by this rank, and the "
+                         "offset (%llu) aligned to the element's type",
+                         f, (unsigned long long)field->place.offset);
+    if (region->bytes - field->place.offset < needed)
+        return leat_fail(-ENOSPC,
+                         "field %d: %u elements need %llu bytes, its region has %llu from offset "
+                         "%llu on",
+                         f, halo->plan->element_count, (unsigned long long)needed,
+                         (unsigned long long)(region->bytes - field->place.offset),
+                         (unsigned long long)field->place.offset);
+    return 0;
+}
+
+static int take_options(struct leat_halo *halo, const leat_halo_options *options)
+{
+    halo->mode = halo_mode_find(options->mode);
+    if (!halo->mode)
+        return leat_fail(-EINVAL, "no exchange mode has the number %d", (int)options->mode);
+    if (options->field_count < 1 || options->field_count > LEAT_FIELDS_MAX)
+        return leat_fail(-EINVAL, "%d fields; 1 to %d", options->field_count, LEAT_FIELDS_MAX);
+    if (halo->plan->pulse_count > HALO_PULSES_MAX)
+        return leat_fail(-E2BIG, "the plan has %d pulses; at most %d", halo->plan->pulse_count,
+                         HALO_PULSES_MAX);
+    for (int f = 0; f < options->field_count; f++) {
+        int error = check_field(halo, options, f);
+        if (error)
+            return error;
+        halo->field[f].given = options->fields[f];
+        halo->field[f].element_bytes =
+            type_bytes(options->fields[f].element) * (uint32_t)options->fields[f].components;
+    }
+    halo->field_count = options->field_count;
+    uint64_t total = 0;
+    for (int p = 0; p < halo->plan->pulse_count; p++)
+        total += halo->plan->pulse[p].send_count;
+    if (total > UINT32_MAX - 1)
+        return leat_fail(-EOVERFLOW, "the plan sends %llu entries; at most %u",
+                         (unsigned long long)total, UINT32_MAX - 1);
+    halo->send_total = (uint32_t)total;
+    return 0;
+}
+
+static void start_signals(struct leat_halo *halo, uint64_t first_epoch)
+{
+    // Counters start where the caller says; the board is fresh memory, so only then is there work.
+    for (int p = 0; first_epoch && p < halo->plan->pulse_count; p++)
+        for (int f = 0; f < halo->field_count; f++)
+            for (int s = 0; s < BOARD_SIGNALS; s++)
+                halo_board_signal(halo->board, p, f, (enum board_signal)s)->value = first_epoch;
+}
+
+static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_pulse *kernel)
+{
+    const leat_pulse *pulse = &halo->plan->pulse[p];
+    struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
+    struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
+    const struct board *ours = halo_board(halo->board);
+    const struct board *theirs_to = halo_board(to->board), *theirs_from = halo_board(from->board);
+    uint64_t bytes = halo->field[f].element_bytes;
+    *kernel = (struct k_pulse){.index = halo->index + ours->pulse[p].send_offset,
+                               .send_count = pulse->send_count,
+                               .dependent_start = pulse->dependent_start,
+                               .recv_count = pulse->recv_count,
+                               .recv_offset = pulse->recv_offset,
+                               .send_offset = ours->pulse[p].send_offset,
+                               .forward_needs = halo->forward_needs[p],
+                               .reverse_needs = halo->reverse_needs[p],
+                               .send_rank = pulse->send_rank,
+                               .recv_rank = pulse->recv_rank};
+    memcpy(kernel->shift, pulse->shift_nm, sizeof kernel->shift);
+    kernel->x_landing = (char *)to->base[f]->address + theirs_to->field[f].base_offset +
+                        theirs_to->pulse[p].recv_offset * bytes;
+    kernel->f_landing = (char *)from->board->address + theirs_from->field[f].returned_offset +
+                        theirs_from->pulse[p].send_offset * bytes;
+    kernel->signal = (struct k_pulse_signals){
+        .x_there = halo_board_signal(to->board, p, f, BOARD_X_IN),
+        .x_here = halo_board_signal(halo->board, p, f, BOARD_X_IN),
+        .x_free_there = halo_board_signal(from->board, p, f, BOARD_X_FREE),
+        .x_free_here = halo_board_signal(halo->board, p, f, BOARD_X_FREE),
+        .f_there = halo_board_signal(from->board, p, f, BOARD_F_IN),
+        .f_here = halo_board_signal(halo->board, p, f, BOARD_F_IN),
+        .f_free_there = halo_board_signal(to->board, p, f, BOARD_F_FREE),
+        .f_free_here = halo_board_signal(halo->board, p, f, BOARD_F_FREE),
+    };
+}
+
+static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
+{
+    struct device *device = halo->job->device;
+    int pulse_count = halo->plan->pulse_count;
+    void *memory;
+    int error = device->ops->alloc(
+        device, sizeof(struct k_field) + (size_t)pulse_count * sizeof(struct k_pulse), &memory);
+    if (error)
+        return error;
+    struct halo_field *field = &halo->field[f];
+    struct k_field *kernel = field->kernel = memory;
+    *kernel = (struct k_field){
+        .base = (char *)field->given.place.region->address + field->given.place.offset,
+        .returned =
+            (char *)halo->board->address + halo_board(halo->board)->field[f].returned_offset,
+        .staging = halo->staging,
+        .components = field->given.components,
+        .shifted = field->given.shifted,
+        .pulse_count = pulse_count,
+        .home_count = halo->plan->home_count,
+        .forward_epoch = first_epoch,
+        .reverse_epoch = first_epoch,
+        .source_start = halo->source_start,
+        .source = halo->source,
+        .sent_home = halo->sent_home,
+        .sent_home_count = halo->sent_home_count,
+        .wait = {.job = halo->job, .timeout_ns = halo->job->timeout_ns, .error = halo->error},
+        .pulse = (struct k_pulse *)(kernel + 1),
+    };
+    for (int p = 0; p < pulse_count; p++)
+        bind_pulse(halo, f, p, &kernel->pulse[p]);
+    return 0;
+}
+
+static int alloc_shared(struct leat_halo *halo)
+{
+    struct device *device = halo->job->device;
+    uint64_t largest = 0, widest = 0;
+    for (int p = 0; p < halo->plan->pulse_count; p++)
+        if (halo->plan->pulse[p].send_count > largest)
+            largest = halo->plan->pulse[p].send_count;
+    for (int f = 0; f < halo->field_count; f++)
+        if (halo->field[f].element_bytes > widest)
+            widest = halo->field[f].element_bytes;
+    void *error_record;
+    int error = device->ops->alloc(device, sizeof(struct k_error), &error_record);
+    if (error)
+        return error;
+    halo->error = error_record;
+    return device->ops->alloc(device, largest * widest, &halo->staging);
+}
+
+// Everything that can fail on one rank alone, up to the point where all ranks agree.
+static int prepare(struct leat_halo *halo, const leat_halo_options *options)
+{
+    int error = take_options(halo, options);
+    if (!error)
+        error = leat_plan_check(halo->plan);
+    if (!error)
+        error = alloc_shared(halo);
+    if (!error)
+        error = halo_invert(halo);
+    if (!error)
+        error = halo_board_post(halo);
+    if (!error)
+        start_signals(halo, options->first_epoch);
+    return error;
+}
+
+int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options *options,
+                   leat_halo **halo)
+{
+    struct leat_halo *made = calloc(1, sizeof *made);
+    leat_halo_options full = {.size = sizeof full};
+    int error = made ? 0 : leat_fail(-ENOMEM, "no memory for a halo");
+    if (!error && (!options || !options->size))
+        error = leat_fail(-EINVAL, "leat_halo_options.size is 0; set it to sizeof");
+    if (!error) {
+        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
+        made->job = job;
+        made->plan = plan;
+        error = prepare(made, &full);
+    }
+    // A rank that failed has no board to read; so nobody looks before all have one.
+    error = leat_agree(job, error);
+    if (!error)
+        error = leat_agree(job, halo_board_compare(made));
+    for (int f = 0; !error && f < made->field_count; f++)
+        error = bind_field(made, f, full.first_epoch);
+    if (error) {
+        leat_halo_free(made);
+        return error;
+    }
+    *halo = made;
+    return 0;
+}
+
+void leat_halo_free(leat_halo *halo)
+{
+    if (!halo)
+        return;
+    for (int i = 0; i < halo->peer_count; i++) {
+        leat_region_free(halo->peer[i].board);
+        for (int f = 0; f < LEAT_FIELDS_MAX; f++)
+            leat_region_free(halo->peer[i].base[f]);
+    }
+    leat_region_free(halo->board);
+    if (halo->job) {
+        struct device *device = halo->job->device;
+        void *const owned[] = {halo->error,        halo->staging, halo->index,
+                               halo->source_start, halo->source,  halo->sent_home};
+        for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+            device->ops->free(device, owned[i]);
+        for (int f = 0; f < halo->field_count; f++)
+            device->ops->free(device, halo->field[f].kernel);
+    }
+    free(halo);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The board: what a rank will send and expects to receive, for its peers to read.
+//
+// Algorithm: every rank writes its pulses and where its fields and signals lie into a region that
+// peers find by the halo's number, and then reads the boards of those it deals with. Each compares
+// what it is about to do with what the other expects. Advantage: nobody waits for a letter that the
+// other side does not know it should send, so a disagreement on a peer or a count is found by both,
+// at once, before anything moves. Disadvantage: one small region a halo and rank.
+
+#include "halo/halo_internal.h"
+
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void board_name(uint64_t sequence, char name[LEAT_REGION_NAME])
+{
+    snprintf(name, LEAT_REGION_NAME, "leat.halo.%llu", (unsigned long long)sequence);
+}
+
+static uint64_t lines(uint64_t bytes)
+{
+    return (bytes + LEAT_SIGNAL_BYTES - 1) / LEAT_SIGNAL_BYTES * LEAT_SIGNAL_BYTES;
+}
+
+static uint64_t lay_out(const struct leat_halo *halo, uint64_t *signal_offset,
+                        uint64_t returned[LEAT_FIELDS_MAX])
+{
+    uint64_t at = *signal_offset = lines(sizeof(struct board));
+    at += (uint64_t)halo->plan->pulse_count * (uint64_t)halo->field_count * BOARD_SIGNALS *
+          LEAT_SIGNAL_BYTES;
+    for (int f = 0; f < halo->field_count; f++) {
+        bool comes_back = halo->field[f].given.element != LEAT_WORDS;
+        returned[f] = at;
+        if (comes_back)
+            at += lines((uint64_t)halo->send_total * halo->field[f].element_bytes);
+    }
+    return at;
+}
+
+static void write_pulses(const struct leat_plan *plan, struct board *board)
+{
+    uint32_t send_offset = 0;
+    for (int p = 0; p < plan->pulse_count; p++) {
+        const leat_pulse *pulse = &plan->pulse[p];
+        board->pulse[p] = (struct board_pulse){.dimension = pulse->dimension,
+                                               .direction = pulse->direction,
+                                               .send_rank = pulse->send_rank,
+                                               .recv_rank = pulse->recv_rank,
+                                               .send_count = pulse->send_count,
+                                               .recv_count = pulse->recv_count,
+                                               .send_offset = send_offset,
+                                               .recv_offset = pulse->recv_offset};
+        send_offset += pulse->send_count;
+    }
+}
+
+int halo_board_post(struct leat_halo *halo)
+{
+    uint64_t returned[LEAT_FIELDS_MAX], signal_offset;
+    char name[LEAT_REGION_NAME];
+    board_name(++halo->job->halo_sequence, name);
+    uint64_t bytes = lay_out(halo, &signal_offset, returned);
+    leat_region_options options = {.size = sizeof options, .bytes = bytes, .name = name};
+    int error = leat_region_alloc(halo->job, &options, &halo->board);
+    if (error)
+        return error;
+    struct board *board = halo_board(halo->board);
+    board->pulse_count = halo->plan->pulse_count;
+    board->field_count = halo->field_count;
+    board->signal_offset = signal_offset;
+    for (int f = 0; f < halo->field_count; f++) {
+        const leat_field *given = &halo->field[f].given;
+        board->field[f] = (struct board_field){.element = given->element,
+                                               .components = (uint32_t)given->components,
+                                               .shifted = given->shifted != 0,
+                                               .key = leat_region_key(given->place.region),
+                                               .base_offset = given->place.offset,
+                                               .returned_offset = returned[f]};
+    }
+    write_pulses(halo->plan, board);
+    return 0;
+}
+
+struct leat_signal *halo_board_signal(const leat_region *board, int pulse, int field,
+                                      enum board_signal which)
+{
+    const struct board *head = halo_board(board);
+    struct leat_signal *first =
+        (struct leat_signal *)(void *)((char *)board->address + head->signal_offset);
+    return first + ((size_t)pulse * (size_t)head->field_count + (size_t)field) * BOARD_SIGNALS +
+           which;
+}
+
+struct halo_peer *halo_peer_of(struct leat_halo *halo, int rank)
+{
+    for (int i = 0; i < halo->peer_count; i++)
+        if (halo->peer[i].rank == rank)
+            return &halo->peer[i];
+    return NULL;
+}
+
+static int direct(const leat_region *view, const char *what)
+{
+    if (view->address)
+        return 0;
+    return leat_fail(-EHOSTUNREACH,
+                     "%s of rank %d can be copied to but not stored to directly (%s); allocate it "
+                     "with leat_region_alloc",
+                     what, view->owner, view->transport->name);
+}
+
+static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
+{
+    const struct board *board = halo_board(peer->board);
+    for (int f = 0; f < halo->field_count && f < board->field_count; f++) {
+        char what[32];
+        snprintf(what, sizeof what, "field %d", f);
+        int error = leat_region_attach(halo->job, &board->field[f].key, &peer->base[f]);
+        if (!error)
+            error = direct(peer->base[f], what);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static int meet(struct leat_halo *halo, int rank)
+{
+    if (halo_peer_of(halo, rank))
+        return 0;
+    char name[LEAT_REGION_NAME];
+    board_name(halo->job->halo_sequence, name);
+    struct halo_peer *peer = &halo->peer[halo->peer_count++];
+    peer->rank = rank;
+    leat_region_options options = {.size = sizeof options, .name = name, .owner = rank};
+    int error = leat_region_register(halo->job, &options, &peer->board);
+    if (!error)
+        error = direct(peer->board, "the halo's board");
+    if (error)
+        return error;
+    uint64_t seen, deadline_ns = leat_now_ns() + halo->job->timeout_ns;
+    error =
+        leat_signal_wait(halo->job, &halo_board(peer->board)->ready, 1, rank, deadline_ns, &seen);
+    if (error)
+        return leat_wait_fail(halo->job, error, "the halo's board", rank, 1, seen);
+    return attach_fields(halo, peer);
+}
+
+static int compare_fields(const struct leat_halo *halo, const struct halo_peer *peer)
+{
+    const struct board *theirs = halo_board(peer->board);
+    const struct board *ours = halo_board(halo->board);
+    if (theirs->field_count != ours->field_count || theirs->pulse_count != ours->pulse_count)
+        return leat_fail(-EPROTO,
+                         "rank %d exchanges %d fields in %d pulses, rank %d expected %d in %d",
+                         peer->rank, theirs->field_count, theirs->pulse_count, halo->job->rank,
+                         ours->field_count, ours->pulse_count);
+    for (int f = 0; f < ours->field_count; f++) {
+        const struct board_field *a = &ours->field[f], *b = &theirs->field[f];
+        if (a->element != b->element || a->components != b->components || a->shifted != b->shifted)
+            return leat_fail(-EPROTO,
+                             "field %d: rank %d has %u components of type %u (shifted %u), rank %d "
+                             "%u of type %u (shifted %u)",
+                             f, halo->job->rank, a->components, a->element, a->shifted, peer->rank,
+                             b->components, b->element, b->shifted);
+    }
+    return 0;
+}
+
+static int compare_send(const struct leat_halo *halo, int p, const struct board_pulse *theirs)
+{
+    const leat_pulse *ours = &halo->plan->pulse[p];
+    if (theirs->recv_rank == halo->job->rank && theirs->recv_count == ours->send_count &&
+        theirs->dimension == ours->dimension && theirs->direction == ours->direction)
+        return 0;
+    return leat_fail(-EPROTO,
+                     "pulse %d (dimension %c, %+d): rank %d sends %u elements to rank %d, which "
+                     "expects %u from rank %d (dimension %c, %+d)",
+                     p, 'x' + ours->dimension, ours->direction, halo->job->rank, ours->send_count,
+                     ours->send_rank, theirs->recv_count, theirs->recv_rank,
+                     'x' + theirs->dimension, theirs->direction);
+}
+
+static int compare_receive(const struct leat_halo *halo, int p, const struct board_pulse *theirs)
+{
+    const leat_pulse *ours = &halo->plan->pulse[p];
+    if (theirs->send_rank == halo->job->rank && theirs->send_count == ours->recv_count &&
+        theirs->dimension == ours->dimension && theirs->direction == ours->direction)
+        return 0;
+    return leat_fail(
+        -EPROTO,
+        "pulse %d (dimension %c, %+d): rank %d expects %u elements from rank %d, which "
+        "sends %u to rank %d (dimension %c, %+d)",
+        p, 'x' + ours->dimension, ours->direction, halo->job->rank, ours->recv_count,
+        ours->recv_rank, theirs->send_count, theirs->send_rank, 'x' + theirs->dimension,
+        theirs->direction);
+}
+
+int halo_board_compare(struct leat_halo *halo)
+{
+    // All is written: from here on peers may read, also when they fail themselves.
+    leat_signal_raise(&halo_board(halo->board)->ready, 1);
+    for (int p = 0; p < halo->plan->pulse_count; p++) {
+        const leat_pulse *pulse = &halo->plan->pulse[p];
+        int error = meet(halo, pulse->send_rank);
+        if (!error)
+            error = meet(halo, pulse->recv_rank);
+        const struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
+        const struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
+        if (!error)
+            error = compare_fields(halo, to);
+        if (!error)
+            error = compare_fields(halo, from);
+        if (!error)
+            error = compare_send(halo, p, &halo_board(to->board)->pulse[p]);
+        if (!error)
+            error = compare_receive(halo, p, &halo_board(from->board)->pulse[p]);
+        if (error)
+            return error;
+    }
+    return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A halo from the inside: a plan bound to fields, and the board on which both sides of every pulse
+ * compare notes.
+ */
+#ifndef LEAT_HALO_HALO_INTERNAL_H
+#define LEAT_HALO_HALO_INTERNAL_H
+
+#include "core/region.h"
+#include "device/ops.h"
+#include "halo/halo_kernels.h"
+#include "halo/plan.h"
+
+#define HALO_PULSES_MAX 32 /* pulses of other pulses are kept as bits */
+
+/* Signals that lie here and that a peer raises, by what they say. */
+enum board_signal { BOARD_X_IN, BOARD_X_FREE, BOARD_F_IN, BOARD_F_FREE, BOARD_SIGNALS };
+
+struct board_field {
+    uint32_t element, components, shifted;
+    struct region_key key;    /* of the field's region */
+    uint64_t base_offset;     /* element 0 in it */
+    uint64_t returned_offset; /* in the board's region: where values come back, by sent entry */
+};
+
+struct board_pulse {
+    int32_t dimension, direction, send_rank, recv_rank;
+    uint32_t send_count, recv_count, send_offset, recv_offset;
+};
+
+/* One region a rank and halo: this head, the pulses, the signals, the buffers for what comes back.
+ */
+struct board {
+    struct leat_signal ready; /* raised to 1 once everything below is written */
+    int32_t pulse_count, field_count;
+    uint64_t signal_offset;
+    struct board_field field[LEAT_FIELDS_MAX];
+    struct board_pulse pulse[HALO_PULSES_MAX];
+};
+
+/* What this rank holds of a peer: its board and its fields. */
+struct halo_peer {
+    int rank;
+    leat_region *board;
+    leat_region *base[LEAT_FIELDS_MAX];
+};
+
+struct halo_field {
+    leat_field given;
+    uint32_t element_bytes;
+    struct k_field *kernel;                      /* device memory, its pulses behind it */
+    uint64_t forward_sequence, reverse_sequence; /* of the halo's exchanges; 0: none yet */
+};
+
+struct halo_mode;
+
+struct leat_halo {
+    struct leat_job *job;
+    const struct leat_plan *plan;
+    const struct halo_mode *mode;
+    int field_count, peer_count;
+    struct halo_field field[LEAT_FIELDS_MAX];
+    struct halo_peer peer[2 * HALO_PULSES_MAX];
+    leat_region *board;
+    uint64_t sequence; /* exchanges begun */
+    int failed;        /* first error; nothing runs after it */
+    struct k_error *error;
+    /* Device memory: indices of all pulses, and the inverted plan. */
+    uint32_t *index, *source_start, *source, *sent_home;
+    uint32_t sent_home_count, send_total;
+    uint32_t forward_needs[HALO_PULSES_MAX], reverse_needs[HALO_PULSES_MAX];
+    void *staging;
+};
+
+/* ---- board.c ---- */
+int halo_board_post(struct leat_halo *halo);
+/* Attaches to all peers' boards and compares both sides of every pulse. */
+int halo_board_compare(struct leat_halo *halo);
+struct halo_peer *halo_peer_of(struct leat_halo *halo, int rank);
+struct leat_signal *halo_board_signal(const leat_region *board, int pulse, int field,
+                                      enum board_signal which);
+
+static inline struct board *halo_board(const leat_region *region)
+{
+    return (struct board *)region->address;
+}
+
+/* ---- invert.c ---- */
+/* Index maps and the inverted plan, into device memory. */
+int halo_invert(struct leat_halo *halo);
+
+/* ---- exchange.c ---- */
+const struct halo_mode *halo_mode_find(enum leat_mode mode);
+
+#endif
