@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that need no run of the program. usage: lint.sh [--fix-format] [CHECK...]
-# CHECK: format spdx length words shell cppcheck tidy (all of them by default)
+# CHECK: format spdx length words kernels shell cppcheck tidy (all of them by default)
 # Works on the files that git tracks; exits 1 when any check found something.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -56,6 +56,14 @@ check_words() {
     } | report
 }
 
+# Kernels have one source for the CPU and CUDA; one that no .cu includes would rot unseen.
+check_kernels() {
+    tracked 'src/*_kernels.inc' | while read -r file; do
+        tracked '*.cu' | xargs -r grep -lE "#include .*$(basename "$file" .inc)\\.inc" |
+            grep -q . || echo "$file:1: no .cu file includes it, so nvcc never sees it"
+    done | report
+}
+
 check_shell() {
     {
         tracked '*.sh'
@@ -98,7 +106,7 @@ if [ "${1:-}" = --fix-format ]; then
     exit
 fi
 if [ $# -eq 0 ]; then
-    set -- format spdx length words shell cppcheck tidy
+    set -- format spdx length words kernels shell cppcheck tidy
 fi
 failed=0
 for check in "$@"; do
