@@ -64,8 +64,8 @@ void options_begin(struct option_reader *reader, const struct option_table *tabl
 
 /*
  * Reads the next option. False at the end, after --help (printed on stdout), and after an error,
- * which has been printed on stderr with the nearest name; reader->exit_status tells them apart. When
- * no error occurred, operands stand last in argv, from reader->operand.
+ * which has been printed on stderr with the nearest name; reader->exit_status tells them apart.
+ * When no error occurred, operands stand last in argv, from reader->operand.
  */
 bool options_next(struct option_reader *reader);
 

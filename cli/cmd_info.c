@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// leat info: what this build and this host have.
+//
+// Algorithm: everything is put into one JSON object first; the text is printed from it. Advantage:
+// the two forms cannot differ. Disadvantage: fields that only people want have to be in the JSON.
+
+#define _GNU_SOURCE
+#include "commands.h"
+#include "core/config.h"
+#include "core/job.h"
+#include "options.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { OPTION_CONFIG = OPTION_LONG, OPTION_JSON };
+
+static const struct option_row rows[] = {
+    {OPTION_CONFIG, "config", NULL, "the settings too: value and where it comes from"},
+    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.info/1)"},
+};
+
+static const struct option_table table = {
+    .command = "info",
+    .synopsis = "[--config] [--json]",
+    .summary = "Prints the version, the host's cores, the devices, and the transports with why one "
+               "is absent.",
+    .row = rows,
+    .row_count = sizeof rows / sizeof *rows,
+};
+
+static const char *const source_words[] = {[FROM_DEFAULT] = "default",
+                                           [FROM_FILE] = "file",
+                                           [FROM_ENVIRONMENT] = "environment",
+                                           [FROM_ARGUMENT] = "argument"};
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    // Hosts with more cores than the set holds make the call fail.
+    return sched_getaffinity(0, sizeof set, &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
+                                                  : CPU_COUNT(&set);
+}
+
+static json_t *describe_transports(void)
+{
+    json_t *list = json_array();
+    for (int row = 0; row < ROW_COUNT; row++) {
+        const struct transport *transport = leat_transports[row];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:b, s:s?}", "name", transport->name, "present",
+                                        transport->absent == NULL, "absent", transport->absent));
+    }
+    return list;
+}
+
+static json_t *describe_settings(const struct config *config)
+{
+    json_t *list = json_array();
+    for (int id = 0; id < SETTING_COUNT; id++) {
+        char value[160];
+        leat_config_print(config, (enum setting_id)id, value, sizeof value);
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", leat_settings[id].name, "value",
+                            value, "source", source_words[config->source[id]], "default",
+                            leat_settings[id].fallback, "help", leat_settings[id].help));
+    }
+    return list;
+}
+
+static json_t *describe(const struct config *config)
+{
+    char version[32], file[256];
+    snprintf(version, sizeof version, "%d.%d.%d", LEAT_VERSION_MAJOR, LEAT_VERSION_MINOR,
+             LEAT_VERSION_PATCH);
+    json_t *info =
+        json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:i}, s:[s], s:o}", "schema", "leat.info/1",
+                  "version", version, "build", leat_build_id(), "compiler", __VERSION__, "host",
+                  "cores", (int)sysconf(_SC_NPROCESSORS_ONLN), "usable_cores", usable_cores(),
+                  "devices", "cpu", "transports", describe_transports());
+    if (!info || !config)
+        return info;
+    if (leat_config_file(file, sizeof file))
+        json_object_set_new(info, "settings_file",
+                            json_pack("{s:s, s:b}", "path", file, "present", !access(file, F_OK)));
+    json_object_set_new(info, "settings", describe_settings(config));
+    return info;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static void print_settings(const json_t *info)
+{
+    const json_t *file = json_object_get(info, "settings_file");
+    const json_t *setting;
+    size_t i;
+    if (file)
+        printf("\nsettings file: %s%s\n", text_of(file, "path"),
+               json_is_true(json_object_get(file, "present")) ? "" : " (absent)");
+    printf("\n%-13s %-12s %-12s %s\n", "setting", "value", "source", "what it is");
+    json_array_foreach(json_object_get(info, "settings"), i, setting)
+        printf("%-13s %-12s %-12s %s\n", text_of(setting, "name"), text_of(setting, "value"),
+               text_of(setting, "source"), text_of(setting, "help"));
+}
+
+static void print_text(const json_t *info, int with_config)
+{
+    const json_t *host = json_object_get(info, "host");
+    const json_t *transport;
+    size_t i;
+    printf("leat %s (%s, compiler %s)\n", text_of(info, "version"), text_of(info, "build"),
+           text_of(info, "compiler"));
+    printf("host:       %d cores, %d of them usable\n",
+           (int)json_integer_value(json_object_get(host, "cores")),
+           (int)json_integer_value(json_object_get(host, "usable_cores")));
+    printf("devices:    cpu\n");
+    json_array_foreach(json_object_get(info, "transports"), i, transport)
+    {
+        const char *absent = text_of(transport, "absent");
+        printf("%-11s %-8s  %s%s\n", i ? "" : "transports:", text_of(transport, "name"),
+               *absent ? "absent: " : "present", absent);
+    }
+    if (with_config)
+        print_settings(info);
+}
+
+int cmd_info(int argc, char **argv)
+{
+    int with_config = 0, as_json = 0;
+    struct option_reader reader;
+    options_begin(&reader, &table, argc, argv);
+    while (options_next(&reader)) {
+        with_config |= reader.id == OPTION_CONFIG;
+        as_json |= reader.id == OPTION_JSON;
+    }
+    if (reader.exit_status >= 0 || !options_no_operands(&reader))
+        return reader.exit_status;
+    struct config config;
+    int error = leat_config_load(NULL, 0, &config);
+    if (error)
+        return command_fail("info", error);
+    json_t *info = describe(with_config ? &config : NULL);
+    if (!info)
+        return command_fail("info", leat_fail(-ENOMEM, "no memory for the report"));
+    if (as_json) {
+        json_dumpf(info, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        print_text(info, with_config);
+    }
+    json_decref(info);
+    return EXIT_DONE;
+}
