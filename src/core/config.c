@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings: one table, four sources.
+//
+// Algorithm: every setting is assigned as text from the weakest source to the strongest: default,
+// file, environment, argument. Each assignment is checked, also one that a stronger source
+// replaces. Advantage: a value that is wrong is reported where it stands, not once it happens to
+// count. Disadvantage: a wrong line in the file cannot be mended by a variable.
+
+#define _GNU_SOURCE
+#include "core/config.h"
+
+#include "core/error.h"
+#include "core/log.h"
+#include "leat/leat.h"
+#include "transport/transport.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct setting leat_settings[SETTING_COUNT] = {
+    [SETTING_TIMEOUT] = {"LEAT_TIMEOUT", KIND_SECONDS, "30", 0.001, 86400,
+                         "longest wait for a peer, in seconds"},
+    [SETTING_ARENA] = {"LEAT_ARENA", KIND_BYTES, "4G", 16777216.0, 1099511627776.0,
+                       "address space a rank for regions, in bytes (K, M, G, T)"},
+    [SETTING_PATHS] = {"LEAT_PATHS", KIND_TEXT, "auto", 0, 0,
+                       "paths that may be taken: auto, require:NAME or forbid:NAME[,NAME]"},
+    [SETTING_BLOCKS] = {"LEAT_BLOCKS", KIND_INTEGER, "1", 1, 256,
+                        "blocks of a kernel on the CPU device"},
+    [SETTING_SPIN] = {"LEAT_SPIN", KIND_INTEGER, "20", 0, 100000,
+                      "how long a wait spins before it yields, in microseconds"},
+    [SETTING_LOG] = {"LEAT_LOG", KIND_TEXT, "warn", 0, 0,
+                     "messages on stderr: error, warn, info or debug"},
+};
+
+static const char *const log_words[] = {"error", "warn", "info", "debug"};
+
+// LEAT_ names that are read elsewhere: by the launcher's ranks, here, and by leat's own tests.
+static const char *const other_names[] = {
+    "LEAT_RANK", "LEAT_SIZE",   "LEAT_JOB_FD",     "LEAT_CONFIG",
+    "LEAT_BIN",  "LEAT_SHARED", "LEAT_SOURCE_DIR", "LEAT_TOTALS",
+};
+
+#define PREFIX        "LEAT_"
+#define PREFIX_LENGTH (sizeof PREFIX - 1)
+
+// Names that nobody knows are kept until the log level is known.
+#define STRANGERS 8
+
+struct stranger {
+    char name[48];
+    unsigned line; // of the settings file; 0: environment
+};
+
+struct loader {
+    struct config *config;
+    enum setting_source source;
+    char where[320]; // for messages: " in the environment", " at FILE:LINE"
+    struct stranger stranger[STRANGERS];
+    size_t stranger_count;
+};
+
+// ---- Names ----
+
+unsigned leat_name_distance(const char *a, const char *b)
+{
+    size_t m = strlen(a), n = strlen(b);
+    if (m >= LEAT_NAME_FAR || n >= LEAT_NAME_FAR)
+        return LEAT_NAME_FAR;
+    // Row i holds the distances of a's first i characters to every beginning of b; a swap looks two
+    // rows back.
+    unsigned rows[3][LEAT_NAME_FAR];
+    for (size_t j = 0; j <= n; j++)
+        rows[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= m; i++) {
+        unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= n; j++) {
+            unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[m % 3][n];
+}
+
+void leat_name_consider(struct name_guess *guess, const char *candidate)
+{
+    unsigned distance = leat_name_distance(guess->wanted, candidate);
+    // What begins alike is meant more often than what is merely short.
+    size_t length = strlen(guess->wanted);
+    bool beginning = length >= 2 && !strncmp(guess->wanted, candidate, length);
+    if (beginning && distance > 1)
+        distance = 1;
+    if (distance <= 1 + length / 4 && (!guess->best || distance < guess->distance)) {
+        guess->best = candidate;
+        guess->distance = distance;
+    }
+}
+
+// " (did you mean X?)", or nothing.
+static void print_guess(const struct name_guess *guess, const char *prefix, char *text,
+                        size_t bytes)
+{
+    text[0] = '\0';
+    if (guess->best)
+        snprintf(text, bytes, " (did you mean %s%s?)", prefix, guess->best);
+}
+
+// ---- Values ----
+
+int leat_parse_bytes(const char *text, uint64_t *bytes)
+{
+    uint64_t value = 0;
+    const char *at = text;
+    bool overflow = false;
+    for (; isdigit((unsigned char)*at); at++)
+        overflow |= __builtin_mul_overflow(value, UINT64_C(10), &value) ||
+                    __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value);
+    bool digits = at != text;
+    static const char suffixes[] = "KMGT";
+    const char *suffix = *at ? strchr(suffixes, toupper((unsigned char)*at)) : NULL;
+    if (suffix) {
+        overflow |=
+            __builtin_mul_overflow(value, UINT64_C(1) << 10 * (suffix - suffixes + 1), &value);
+        at++;
+        if (!strcmp(at, "iB"))
+            at += 2;
+    }
+    if (!digits || *at)
+        return leat_fail(-EINVAL,
+                         "\"%s\" is no number of bytes; expected digits with an optional K, M, G "
+                         "or T (powers of 1024), as in 512M",
+                         text);
+    if (overflow)
+        return leat_fail(-EINVAL, "\"%s\" bytes do not fit in 64 bits", text);
+    *bytes = value;
+    return 0;
+}
+
+// Decimal numbers with a point, whatever the program's locale says.
+static bool parse_decimal(const char *text, double *value)
+{
+    if (!*text || text[strspn(text, "0123456789.eE+-")])
+        return false;
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!plain)
+        return false;
+    char *end;
+    *value = strtod_l(text, &end, plain);
+    freelocale(plain);
+    return !*end && isfinite(*value);
+}
+
+// One name of a rule "require:..." or "forbid:..."; it need not end where `name` ends.
+static int check_path_name(const char *name, size_t length, const char *where)
+{
+    char word[32] = "";
+    if (length < sizeof word)
+        memcpy(word, name, length);
+    struct name_guess guess = {.wanted = word};
+    char known[128] = "";
+    size_t used = 0;
+    for (int row = 0; row < ROW_COUNT; row++) {
+        const char *row_name = leat_transports[row]->name;
+        if (!strcmp(word, row_name))
+            return 0;
+        leat_name_consider(&guess, row_name);
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", row ? ", " : "",
+                                     row_name);
+    }
+    char hint[64];
+    print_guess(&guess, "", hint, sizeof hint);
+    return leat_fail(-EINVAL, "LEAT_PATHS%s: there is no path \"%.*s\"%s; the paths are %s", where,
+                     (int)(length < 64 ? length : 64), name, hint, known);
+}
+
+static int check_paths(const char *rule, const char *where)
+{
+    if (!strcmp(rule, "auto"))
+        return 0;
+    bool require = !strncmp(rule, "require:", 8), forbid = !strncmp(rule, "forbid:", 7);
+    if (!require && !forbid)
+        return leat_fail(-EINVAL,
+                         "LEAT_PATHS%s is \"%s\"; expected auto, require:NAME or "
+                         "forbid:NAME[,NAME]",
+                         where, rule);
+    if (strlen(rule) >= sizeof((struct config *)0)->paths)
+        return leat_fail(-EINVAL, "LEAT_PATHS%s is %zu characters long; at most %zu are read",
+                         where, strlen(rule), sizeof((struct config *)0)->paths - 1);
+    const char *name = rule + (require ? 8 : 7);
+    for (;;) {
+        // One row is taken, so one can be required: a comma there belongs to the (unknown) name.
+        size_t length = require ? strlen(name) : strcspn(name, ",");
+        int error = check_path_name(name, length, where);
+        if (error || !name[length])
+            return error;
+        name += length + 1;
+    }
+}
+
+static int check_log_word(const char *text, const char *where, int *level)
+{
+    for (int i = LOG_ERROR; i <= LOG_DEBUG; i++)
+        if (!strcmp(text, log_words[i])) {
+            *level = i;
+            return 0;
+        }
+    return leat_fail(-EINVAL, "LEAT_LOG%s is \"%s\"; expected error, warn, info or debug", where,
+                     text);
+}
+
+static int out_of_range(const struct setting *setting, const char *where, const char *text)
+{
+    if (setting->kind == KIND_BYTES)
+        return leat_fail(-EINVAL, "%s%s is %s; expected 16M to 1T bytes", setting->name, where,
+                         text);
+    return leat_fail(-EINVAL, "%s%s is \"%s\"; expected %s from %.10g to %.10g", setting->name,
+                     where, text, setting->kind == KIND_SECONDS ? "seconds" : "a whole number",
+                     setting->minimum, setting->maximum);
+}
+
+static bool in_range(const struct setting *setting, double value)
+{
+    return value >= setting->minimum && value <= setting->maximum;
+}
+
+// The value as a number, checked; texts have no number.
+static int parse_number(const struct setting *setting, const char *text, const char *where,
+                        double *value)
+{
+    uint64_t bytes = 0;
+    if (setting->kind == KIND_BYTES) {
+        int error = leat_parse_bytes(text, &bytes);
+        if (error)
+            return leat_fail_in(error, "%s%s", setting->name, where);
+        *value = (double)bytes; // exact up to 2^53, far beyond the range
+    } else if (!parse_decimal(text, value)) {
+        return out_of_range(setting, where, text);
+    }
+    bool whole = setting->kind != KIND_INTEGER || !text[strspn(text, "0123456789")];
+    return whole && in_range(setting, *value) ? 0 : out_of_range(setting, where, text);
+}
+
+static int assign(struct loader *loader, enum setting_id id, const char *text)
+{
+    struct config *config = loader->config;
+    const struct setting *setting = &leat_settings[id];
+    double value = 0;
+    int error = 0;
+    if (setting->kind != KIND_TEXT)
+        error = parse_number(setting, text, loader->where, &value);
+    else if (id == SETTING_PATHS)
+        error = check_paths(text, loader->where);
+    else
+        error = check_log_word(text, loader->where, &config->log_level);
+    if (error)
+        return error;
+    if (id == SETTING_TIMEOUT)
+        config->timeout_s = value;
+    else if (id == SETTING_ARENA)
+        config->arena_bytes = (uint64_t)value;
+    else if (id == SETTING_PATHS)
+        snprintf(config->paths, sizeof config->paths, "%s", text);
+    else if (id == SETTING_BLOCKS)
+        config->block_count = (int)value;
+    else if (id == SETTING_SPIN)
+        config->spin_ns = (uint64_t)value * 1000;
+    config->source[id] = loader->source;
+    return 0;
+}
+
+// ---- Sources ----
+
+static void remember_stranger(struct loader *loader, const char *name, size_t length, unsigned line)
+{
+    if (loader->stranger_count == STRANGERS)
+        return;
+    struct stranger *stranger = &loader->stranger[loader->stranger_count++];
+    snprintf(stranger->name, sizeof stranger->name, "%.*s", (int)(length < 256 ? length : 256),
+             name);
+    stranger->line = line;
+}
+
+static int find_setting(const char *name, size_t length)
+{
+    for (int id = 0; id < SETTING_COUNT; id++)
+        if (strlen(leat_settings[id].name) == length &&
+            !memcmp(leat_settings[id].name, name, length))
+            return id;
+    return -1;
+}
+
+static bool read_elsewhere(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strlen(other_names[i]) == length && !memcmp(other_names[i], name, length))
+            return true;
+    return false;
+}
+
+// Cuts a comment and the white space around what is left.
+static char *trim(char *text)
+{
+    text[strcspn(text, "#")] = '\0';
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1]))
+        length--;
+    text[length] = '\0';
+    return text;
+}
+
+static int read_line(struct loader *loader, const char *path, unsigned number, char *line)
+{
+    char *name = trim(line);
+    if (!*name)
+        return 0;
+    snprintf(loader->where, sizeof loader->where, " at %s:%u", path, number);
+    char *equals = strchr(name, '=');
+    if (!equals || strncmp(name, PREFIX, PREFIX_LENGTH) != 0)
+        return leat_fail(-EINVAL, "%s:%u: expected LEAT_NAME = value, got \"%.60s\"", path, number,
+                         name);
+    *equals = '\0';
+    name = trim(name);
+    const char *value = trim(equals + 1);
+    int id = find_setting(name, strlen(name));
+    if (id < 0)
+        remember_stranger(loader, name, strlen(name), number);
+    else if (!*value)
+        return leat_fail(-EINVAL, "%s:%u: %s has no value", path, number, name);
+    return id < 0 ? 0 : assign(loader, (enum setting_id)id, value);
+}
+
+bool leat_config_file(char *path, size_t bytes)
+{
+    const char *named = getenv("LEAT_CONFIG");
+    const char *home = getenv("HOME");
+    int length = -1;
+    if (named && *named)
+        length = snprintf(path, bytes, "%s", named);
+    else if (home && *home)
+        length = snprintf(path, bytes, "%s/.config/leat/leat.conf", home);
+    return length >= 0 && (size_t)length < bytes;
+}
+
+static int read_lines(struct loader *loader, const char *path, FILE *file)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    int error = 0;
+    unsigned number = 0;
+    ssize_t length;
+    while (!error && (length = getline(&line, &capacity, file)) >= 0) {
+        number++;
+        if (strlen(line) != (size_t)length)
+            error = leat_fail(-EINVAL, "%s:%u: there is a zero byte; expected a text file", path,
+                              number);
+        else
+            error = read_line(loader, path, number, line);
+    }
+    if (!error && ferror(file))
+        error = leat_fail(-errno, "cannot read the settings file %s: %s", path, strerror(errno));
+    free(line);
+    return error;
+}
+
+static int load_file(struct loader *loader, char *path, size_t path_bytes)
+{
+    const char *named = getenv("LEAT_CONFIG");
+    bool must = named && *named;
+    if (!leat_config_file(path, path_bytes))
+        return must ? leat_fail(-ENAMETOOLONG, "LEAT_CONFIG is longer than %zu characters",
+                                path_bytes - 1)
+                    : 0;
+    FILE *file = fopen(path, "re");
+    if (!file && must)
+        return leat_fail(-errno, "cannot open %s, which LEAT_CONFIG names: %s; unset it or mend it",
+                         path, strerror(errno));
+    if (!file)
+        return 0;
+    loader->source = FROM_FILE;
+    int error = read_lines(loader, path, file);
+    fclose(file);
+    return error;
+}
+
+static int load_environment(struct loader *loader)
+{
+    loader->source = FROM_ENVIRONMENT;
+    snprintf(loader->where, sizeof loader->where, " in the environment");
+    for (char **entry = environ; entry && *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        if (!equals || strncmp(*entry, PREFIX, PREFIX_LENGTH) != 0 || !equals[1])
+            continue;
+        size_t length = (size_t)(equals - *entry);
+        int id = find_setting(*entry, length);
+        int error = 0;
+        if (id >= 0)
+            error = assign(loader, (enum setting_id)id, equals + 1);
+        else if (!read_elsewhere(*entry, length))
+            remember_stranger(loader, *entry, length, 0);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static int bad_option(const char *member, double value, enum setting_id id)
+{
+    const struct setting *setting = &leat_settings[id];
+    return leat_fail(-EINVAL,
+                     "leat_options.%s is %.10g; expected %.10g to %.10g, or 0 for the setting %s",
+                     member, value, setting->minimum, setting->maximum, setting->name);
+}
+
+static int load_options(struct loader *loader, const struct leat_options *options)
+{
+    if (!options)
+        return 0;
+    if (options->size < sizeof options->size)
+        return leat_fail(-EINVAL, "leat_options.size is %zu; set it to sizeof", options->size);
+    struct leat_options known = {0};
+    memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
+    struct config *config = loader->config;
+    loader->source = FROM_ARGUMENT;
+    snprintf(loader->where, sizeof loader->where, " in leat_options");
+    if (known.timeout_s != 0) {
+        if (!in_range(&leat_settings[SETTING_TIMEOUT], known.timeout_s))
+            return bad_option("timeout_s", known.timeout_s, SETTING_TIMEOUT);
+        config->timeout_s = known.timeout_s;
+        config->source[SETTING_TIMEOUT] = FROM_ARGUMENT;
+    }
+    if (known.arena_bytes) {
+        if (!in_range(&leat_settings[SETTING_ARENA], (double)known.arena_bytes))
+            return bad_option("arena_bytes", (double)known.arena_bytes, SETTING_ARENA);
+        config->arena_bytes = known.arena_bytes;
+        config->source[SETTING_ARENA] = FROM_ARGUMENT;
+    }
+    if (known.block_count) {
+        if (!in_range(&leat_settings[SETTING_BLOCKS], known.block_count))
+            return bad_option("block_count", known.block_count, SETTING_BLOCKS);
+        config->block_count = known.block_count;
+        config->source[SETTING_BLOCKS] = FROM_ARGUMENT;
+    }
+    return known.paths && *known.paths ? assign(loader, SETTING_PATHS, known.paths) : 0;
+}
+
+static void warn_strangers(const struct loader *loader, const char *path)
+{
+    for (size_t i = 0; i < loader->stranger_count; i++) {
+        const struct stranger *stranger = &loader->stranger[i];
+        struct name_guess guess = {.wanted = stranger->name + PREFIX_LENGTH};
+        for (int id = 0; id < SETTING_COUNT; id++)
+            leat_name_consider(&guess, leat_settings[id].name + PREFIX_LENGTH);
+        char hint[96], where[320] = "in the environment";
+        print_guess(&guess, PREFIX, hint, sizeof hint);
+        if (stranger->line)
+            snprintf(where, sizeof where, "at %s:%u", path, stranger->line);
+        leat_log(loader->config->log_level, LOG_WARN, 0, "%s %s is no setting and has no effect%s",
+                 stranger->name, where, hint);
+    }
+}
+
+int leat_config_load(const struct leat_options *options, int rank, struct config *config)
+{
+    struct config made = {0};
+    struct loader loader = {.config = &made, .source = FROM_DEFAULT};
+    char path[256] = "";
+    int error = 0;
+    for (int id = 0; id < SETTING_COUNT && !error; id++)
+        error = assign(&loader, (enum setting_id)id, leat_settings[id].fallback);
+    if (!error)
+        error = load_file(&loader, path, sizeof path);
+    if (!error)
+        error = load_environment(&loader);
+    if (!error)
+        error = load_options(&loader, options);
+    if (error)
+        return error;
+    if (rank == 0)
+        warn_strangers(&loader, path);
+    *config = made;
+    return 0;
+}
+
+// ---- Printing ----
+
+static void print_bytes(uint64_t bytes, char *text, size_t text_bytes)
+{
+    static const char suffixes[] = "KMGT";
+    int power = 0;
+    while (power < 4 && bytes && bytes % 1024 == 0) {
+        bytes /= 1024;
+        power++;
+    }
+    char suffix[2] = {power ? suffixes[power - 1] : '\0', '\0'};
+    snprintf(text, text_bytes, "%llu%s", (unsigned long long)bytes, suffix);
+}
+
+void leat_config_print(const struct config *config, enum setting_id id, char *text, size_t bytes)
+{
+    switch (id) {
+    case SETTING_TIMEOUT:
+        snprintf(text, bytes, "%.10g", config->timeout_s);
+        break;
+    case SETTING_ARENA:
+        print_bytes(config->arena_bytes, text, bytes);
+        break;
+    case SETTING_PATHS:
+        snprintf(text, bytes, "%s", config->paths);
+        break;
+    case SETTING_BLOCKS:
+        snprintf(text, bytes, "%d", config->block_count);
+        break;
+    case SETTING_SPIN:
+        snprintf(text, bytes, "%llu", (unsigned long long)(config->spin_ns / 1000));
+        break;
+    case SETTING_LOG:
+        snprintf(text, bytes, "%s", log_words[config->log_level]);
+        break;
+    case SETTING_COUNT:
+        text[0] = '\0';
+        break;
+    }
+}
