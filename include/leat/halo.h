@@ -112,9 +112,11 @@ typedef struct leat_field {
     enum leat_element element;
     int components; /* of the element's type, 1 to 64; with `shifted`, at least 3 */
     int shifted;    /* forward adds the pulse's shift to the first three components */
-    /* Field whose exchange in the opposite direction always comes between two exchanges of this
-     * one, plus one; 0 for none. Such an exchange acknowledges that the data have been read (forces
-     * after coordinates), and no acknowledgement of its own is sent. */
+    /* Number plus one of a field whose exchange the other way acknowledges this one's (forces after
+     * coordinates); 0 for none. Where such an exchange lies between two of this field's, no
+     * acknowledgement of its own is sent; from its call on, a peer may store the next data, so the
+     * ghosts are to be read before it. Otherwise the next exchange of this field acknowledges, and
+     * ghosts stay as they are until it is called. */
     int acknowledged_by;
 } leat_field;
 
