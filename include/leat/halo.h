@@ -39,8 +39,14 @@ typedef struct leat_decomposition {
     double cutoff_nm;      /* every pair closer than this is found on exactly one rank */
 } leat_decomposition;
 
-/* The grid with the least halo volume for `rank_count` domains; -EDOM when none has domains that
- * the cut-off allows (every grid's obstacle is a domain count that needs its own atoms as ghosts).
+/*
+ * The grid with the least halo volume for `rank_count` domains; then with the fewest pulses; then
+ * with most domains in z, in y. Local, any thread. Groups that stick out of their domains need room
+ * for twice as much: a caller that knows how far adds it to the cut-off here, lest leat_plan_build
+ * refuse the grid.
+ *
+ * -EDOM    more than one domain, and twice the cut-off exceeds every edge
+ * -ENOTSUP a box that is not orthorhombic; -EINVAL a value out of range
  */
 LEAT_API int leat_grid_choose(int rank_count, const double box_nm[3][3], double cutoff_nm,
                               int grid[3]);
@@ -83,9 +89,12 @@ typedef struct leat_plan_info {
  * as leat_halo_migrate left them. The halo holds at least every element that takes part in a pair
  * of this rank's closer than the cut-off.
  *
- * -EDOM   the cut-off needs as many pulses as there are domains in a dimension, so that a rank
- *         would receive its own elements; names dimension, domains, width and cut-off
+ * -EDOM   a dimension needs as many pulses as it has domains, so that a rank would receive its own
+ *         elements, or the cut-off exceeds half of its edge, so that a pair would have two images;
+ *         names dimension, domains, width, cut-off and what would do
  * -ENOTSUP a box that is not orthorhombic; -ERANGE a coordinate is not finite (names the element)
+ * -EINVAL a value out of range, a grid that is not one domain a rank, ranks that pass different
+ *         decompositions, a group that has no elements or its centre in another rank's domain
  */
 LEAT_API int leat_plan_build(leat_job *job, const leat_decomposition *decomposition,
                              const leat_groups *groups, const double *x_nm, leat_plan **plan);
@@ -167,8 +176,9 @@ typedef struct leat_migration {
     int x_field;         /* which of `fields` is the positions (3 doubles an element); wrapped */
     int field_count;
     leat_migrating *fields;
-    /* Called once, when the new counts are known: make room in every field's data and in
-     * groups->start, keeping what is there, and store the pointers back. 0 or a negative errno. */
+    /* Called once, when the new counts are known: make room for so many in every field's data and
+     * for groups + 1 in groups->start, and store the pointers back. What is there has to be kept
+     * only in case another rank fails. 0 or a negative errno. */
     int (*resize)(void *user, struct leat_migration *migration, uint32_t groups, uint32_t elements);
     void *user;
     double travel_limit_nm; /* a centre this far outside the box is an error; 0: one box length */
@@ -179,8 +189,12 @@ typedef struct leat_migration {
 /*
  * Wraps every group into the box by its centre and moves whole groups to the rank whose domain the
  * centre is in, however far that is. Groups are then in a fixed order: those that stayed, then
- * those from each rank by rank number. -ERANGE a position is not finite or lies too far outside the
- * box: an element jumped; names element, rank, step and position, the same on every device
+ * those from each rank by rank number. An error leaves all data as they were.
+ *
+ * -ERANGE a position is not finite or lies too far outside the box: an element jumped; names
+ *         element, rank, step and position, the same on every device. Too far is, for a group's
+ *         centre, the travel limit, and for an element that or a box length, whichever is more
+ * -EPROTO the ranks' fields differ; -EINVAL, -ENOTSUP as for leat_plan_build; what resize returned
  */
 LEAT_API int leat_halo_migrate(leat_job *job, const leat_decomposition *decomposition,
                                leat_migration *migration);
