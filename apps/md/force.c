@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// One evaluation of the forces on this rank's atoms.
+//
+// Order of sums, fixed: pairs of home atoms, pairs with a ghost, ghosts' shares from their other
+// ranks in the plan's order, excluded pairs and self terms. Advantage: the same input on the same
+// ranks gives the same bits. Disadvantage: no phase overlaps another, so ranks wait for the halo
+// with idle cores.
+
+#include "md/md.h"
+
+#include <string.h>
+
+static void add_tensor(double sum[9], const double tensor[9])
+{
+    for (int i = 0; i < 9; i++)
+        sum[i] += tensor[i];
+}
+
+static void pair_forces(struct md_rank *rank, enum md_part part, bool want, struct md_terms *terms)
+{
+    struct md_domain *domain = &rank->domain;
+    struct md_pair_output output = {0};
+    md_list_forces(domain->list, part, domain->image[FIELD_X].data, domain->image[FIELD_F].data,
+                   want, want, &output);
+    terms->lj += output.energy.lj;
+    terms->coulomb += output.energy.coulomb;
+    add_tensor(terms->virial, output.virial);
+    md_clock_lap(&rank->clock, part == MD_LOCAL ? PHASE_LOCAL : PHASE_NONLOCAL);
+}
+
+static void take_image(struct md_rank *rank)
+{
+    struct md_domain *domain = &rank->domain;
+    size_t count = 3 * (size_t)domain->atoms.count;
+    double *f = domain->atoms.f;
+    if (rank->options->precision == MD_DOUBLE) {
+        memcpy(f, domain->image[FIELD_F].data, count * sizeof *f);
+        return;
+    }
+    const float *image = domain->image[FIELD_F].data;
+    for (size_t i = 0; i < count; i++)
+        f[i] = image[i];
+}
+
+int md_forces(struct md_rank *rank, bool want, struct md_terms *terms)
+{
+    struct md_domain *domain = &rank->domain;
+    const struct md_image *image = &domain->image[FIELD_F];
+    *terms = (struct md_terms){0};
+    memset(image->data, 0, (size_t)domain->element_count * image->element_bytes);
+    md_clock_lap(&rank->clock, PHASE_OTHER);
+    pair_forces(rank, MD_LOCAL, want, terms);
+    pair_forces(rank, MD_NONLOCAL, want, terms);
+    int error = leat_halo_exchange(domain->halo, FIELD_F, LEAT_REVERSE);
+    md_clock_lap(&rank->clock, PHASE_HALO);
+    if (error)
+        return error;
+    take_image(rank);
+    md_clock_lap(&rank->clock, PHASE_OTHER);
+    double corrections = md_exclusion_forces(
+        &rank->system.interaction, domain->atoms.count, domain->atoms.x_nm, domain->charge,
+        domain->exclusion_start, domain->exclusion, rank->system.box_nm, domain->atoms.f,
+        want ? terms->virial : NULL, &terms->corrections);
+    terms->pairs = terms->coulomb;
+    terms->coulomb += corrections;
+    md_clock_lap(&rank->clock, PHASE_LOCAL);
+    return 0;
+}

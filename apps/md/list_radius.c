@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far the pair list and the halo reach.
+//
+// Algorithm: the buffer beyond the cut-off comes from the tolerance on the energy drift
+// (md_list_cutoff), for the temperature that the run will have and the density that atoms see: the
+// mean over atoms of the density in their own cell, a cut-off wide. A second, shorter radius serves
+// the inner list. Advantage: a slab under vacuum, or two molecules in a large box, get the buffer
+// of the stuff they are made of. Disadvantage: a cell at a surface is partly empty, so the density
+// is a little low there, as it should be on average.
+
+#include "core/error.h"
+#include "core/log.h"
+#include "md/system.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+// Calls of the pair loop that one inner list serves.
+enum { INNER_CALLS = 5 };
+
+// The volume that the atoms would fill at the density they see on average; 0 without memory.
+static double filled_volume(const struct md_system *system)
+{
+    int cells[3];
+    double cell_volume = system->volume_nm3;
+    for (int d = 0; d < 3; d++) {
+        double count = floor(system->box_nm[d] / system->interaction.cutoff_nm);
+        cells[d] = count < 1.0 ? 1 : count > 512.0 ? 512 : (int)count;
+        cell_volume /= cells[d];
+    }
+    size_t total = (size_t)cells[0] * (size_t)cells[1] * (size_t)cells[2];
+    int *count = calloc(total, sizeof *count);
+    if (!count)
+        return 0.0;
+    for (int64_t i = 0; i < system->atom_count; i++) {
+        size_t cell = 0;
+        for (int d = 0; d < 3; d++) {
+            double place = system->input->x_nm[3 * i + d] / system->box_nm[d];
+            int c = (int)((place - floor(place)) * cells[d]);
+            cell = cell * (size_t)cells[d] + (size_t)(c < cells[d] ? c : cells[d] - 1);
+        }
+        count[cell]++;
+    }
+    double squares = 0.0;
+    for (size_t c = 0; c < total; c++)
+        squares += (double)count[c] * count[c];
+    free(count);
+    double atoms = (double)system->atom_count;
+    return atoms * atoms / squares * cell_volume;
+}
+
+// The kind of an atom, but for how many there are.
+static struct md_kind kind_of(const struct md_system *system, const struct md_site *site)
+{
+    struct md_kind kind = {.type = site->type, .charge_e = site->charge_e, .mass_u = site->mass_u};
+    const struct md_molecule_type *type = &system->topology->molecule_types[site->molecule_type];
+    for (int s = 0; s < type->settle_count; s++) {
+        int from_oxygen = site->index - type->settles[s].oxygen;
+        if (from_oxygen == 1 || from_oxygen == 2) {
+            kind.bond_nm = type->settles[s].d_oh_nm;
+            kind.partner_mass_u = type->atoms[type->settles[s].oxygen].mass_u;
+        }
+    }
+    return kind;
+}
+
+static int add_kind(struct md_kind *kinds, int count, struct md_kind kind)
+{
+    for (int k = 0; k < count; k++)
+        if (kinds[k].type == kind.type && kinds[k].charge_e == kind.charge_e &&
+            kinds[k].mass_u == kind.mass_u && kinds[k].bond_nm == kind.bond_nm &&
+            kinds[k].partner_mass_u == kind.partner_mass_u) {
+            kinds[k].number += kind.number;
+            return count;
+        }
+    kinds[count] = kind;
+    return count + 1;
+}
+
+static int collect_kinds(const struct md_system *system, struct md_kind *kinds)
+{
+    const struct md_topology *topology = system->topology;
+    int count = 0;
+    for (int t = 0; t < topology->molecule_type_count; t++) {
+        double molecules = 0.0;
+        for (int b = 0; b < topology->block_count; b++)
+            if (topology->blocks[b].type == t)
+                molecules += (double)topology->blocks[b].count;
+        if (molecules == 0.0)
+            continue;
+        for (int i = 0; i < topology->molecule_types[t].atom_count; i++) {
+            struct md_kind kind = kind_of(system, &system->sites[system->first_site[t] + i]);
+            kind.number = molecules;
+            count = add_kind(kinds, count, kind);
+        }
+    }
+    return count;
+}
+
+// The temperature of the velocities in the file.
+static double input_temperature(const struct md_system *system)
+{
+    const struct md_topology *topology = system->topology;
+    const double *v = system->input->v_nm_ps;
+    double twice = 0.0;
+    for (int b = 0; b < topology->block_count; b++) {
+        const struct md_molecule_block *block = &topology->blocks[b];
+        const struct md_molecule_type *type = &topology->molecule_types[block->type];
+        for (int64_t m = 0; m < block->count; m++)
+            for (int i = 0; i < type->atom_count; i++, v += 3)
+                twice += type->atoms[i].mass_u * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+    }
+    return system->degrees > 0.0 ? twice / (system->degrees * MD_BOLTZMANN) : 0.0;
+}
+
+static double run_temperature(const struct md_system *system)
+{
+    if (system->settings.tcoupl == MD_TCOUPL_V_RESCALE)
+        return system->settings.ref_t_k;
+    if (system->settings.gen_vel)
+        return system->settings.gen_temp_k;
+    return input_temperature(system);
+}
+
+static int radius_from_tolerance(struct md_system *system, double temperature)
+{
+    const struct md_settings *settings = &system->settings;
+    struct md_kind *kinds = calloc((size_t)system->site_count + 1, sizeof *kinds);
+    double volume = filled_volume(system);
+    if (!kinds || volume == 0.0) {
+        free(kinds);
+        return leat_fail(-ENOMEM, "no memory to estimate the buffer of the pair list");
+    }
+    int count = collect_kinds(system, kinds);
+    int life = settings->nstlist > 1 ? settings->nstlist : 1;
+    system->list_nm = md_list_cutoff(&system->interaction, settings->verlet_buffer_tolerance, life,
+                                     settings->dt_ps, temperature, count, kinds, volume);
+    if (life > INNER_CALLS) {
+        system->inner_calls = INNER_CALLS;
+        system->inner_nm =
+            md_list_cutoff(&system->interaction, settings->verlet_buffer_tolerance, INNER_CALLS,
+                           settings->dt_ps, temperature, count, kinds, volume);
+    }
+    free(kinds);
+    return 0;
+}
+
+static int check_radius(const struct md_system *system)
+{
+    int shortest = 0;
+    for (int d = 1; d < 3; d++)
+        if (system->box_nm[d] < system->box_nm[shortest])
+            shortest = d;
+    double edge = system->box_nm[shortest], cutoff = system->interaction.cutoff_nm;
+    if (2.0 * cutoff > edge)
+        return leat_fail(-EDOM,
+                         "%s: the cut-off, %g nm, is over half of edge %c of the box, %g nm, so an "
+                         "atom would meet two images of another; use a shorter rcoulomb and rvdw, "
+                         "or repeat the input with --tile",
+                         system->settings.file, cutoff, "xyz"[shortest], edge);
+    if (2.0 * system->list_nm > edge)
+        return leat_fail(-EDOM,
+                         "the list cut-off, %.4g nm (cut-off %g and a buffer of %.4g), is over "
+                         "half of edge %c of the box, %g nm; use a smaller nstlist or a shorter "
+                         "cut-off in %s, or repeat the input with --tile",
+                         system->list_nm, cutoff, system->list_nm - cutoff, "xyz"[shortest], edge,
+                         system -> settings.file);
+    return 0;
+}
+
+int md_system_list_radius(struct md_system *system, bool notes)
+{
+    const struct md_settings *settings = &system->settings;
+    double cutoff = system->interaction.cutoff_nm;
+    double temperature = run_temperature(system);
+    int error = 0;
+    if (!(settings->verlet_buffer_tolerance > 0.0)) {
+        system->list_nm = settings->rlist_nm > cutoff ? settings->rlist_nm : cutoff;
+    } else if (!(temperature > 0.0)) {
+        // Nothing moves yet, so nothing can be estimated: a tenth, as GROMACS takes.
+        system->list_nm = 1.1 * cutoff;
+        if (notes && settings->steps > 0)
+            leat_log(LOG_WARN, LOG_WARN, -1,
+                     "the velocities are zero and there is no thermostat, so the list gets a "
+                     "buffer of a tenth of the cut-off, whatever verlet-buffer-tolerance says");
+    } else {
+        error = radius_from_tolerance(system, temperature);
+    }
+    return error ? error : check_radius(system);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank of `leat md`: the atoms it owns, the halo around them, and the files that work on them.
+ *
+ *     run.c      set-up, step loop, end            domain.c   partition: who owns what, who sees it
+ *     energy.c   sums over ranks, watches          local.c    topology of the atoms at hand
+ *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
+ *     output.c   files                             report.c   what people and programs read
+ *
+ * State (x, v, f of home atoms) is in double. What travels, and what the pair loop reads, are
+ * images of it in regions: float in mixed precision, double in double.
+ */
+#ifndef MD_MD_H
+#define MD_MD_H
+
+#include "core/job.h"
+#include "leat/halo.h"
+#include "md/clock.h"
+#include "md/dynamics.h"
+#include "md/nonbonded.h"
+#include "md/options.h"
+#include "md/system.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An array in a region, where peers of the halo can reach it. Grows only. */
+struct md_image {
+    leat_region *region;
+    void *data;
+    uint32_t element_bytes, capacity;
+};
+
+/* Fields of the halo, in the order they are given to leat_halo_open. */
+enum md_field { FIELD_X, FIELD_F, FIELD_SITE, FIELD_COUNT };
+
+/* A rank's part of the system, made anew at each partition. Home atoms come first, then ghosts. */
+struct md_domain {
+    leat_decomposition decomposition;
+    uint32_t group_count, group_capacity;
+    uint32_t *group_start; /* molecules */
+    uint32_t home_capacity;
+    struct md_atoms atoms; /* home atoms; id, mass_u and the rest are the arrays below */
+    int64_t *id;
+    double *mass_u, *scratch;
+    int32_t *site; /* of home atoms: number in md_system.sites */
+    uint32_t element_count, element_capacity;
+    double *x_all; /* [3 * element_count], for the list; ghosts included */
+    int *type;
+    double *charge;
+    int *exclusion_start, *exclusion;
+    size_t exclusion_capacity;
+    int *oxygen;
+    struct md_waters waters;
+    leat_plan *plan;
+    leat_halo *halo;
+    struct md_image image[FIELD_COUNT];
+    struct md_list *list;
+};
+
+/* This rank's terms of one evaluation; sums over ranks come from energy.c. */
+struct md_terms {
+    double lj, coulomb;
+    double pairs;       /* of coulomb, those within the cut-off */
+    double corrections; /* |excluded pairs| + |self terms|, which nearly cancel in coulomb */
+    double virial[9];   /* -1/2 sum x (x) f */
+};
+
+/* One evaluation's results for the whole system, kJ/mol. */
+struct md_energy {
+    double lj, coulomb, bond, angle, dihedral, lj14, coulomb14;
+    double potential, kinetic, total, conserved;
+    double temperature_k, pressure_bar, virial[9];
+    double net_force[3], force_sum; /* kJ/mol/nm: vector sum, and sum of lengths */
+    double coulomb_gross; /* |pairs| + |excluded pairs| + |self|: what rounding is relative to */
+    bool has_pressure;
+};
+
+struct md_rank {
+    leat_job *job;
+    int rank, rank_count;
+    const struct md_options *options;
+    struct md_system system;
+    struct md_domain domain;
+    struct md_clock clock;
+    int64_t step;
+    double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after */
+    double ekin_half;                     /* of all ranks, half a step before */
+    double heat;                          /* taken out by the thermostat so far */
+    struct md_energy energy;              /* of the last evaluation that had one */
+    struct md_slope slope;
+    double *forces; /* rank 0, with --forces: [3 * atom_count] of the last step */
+    double loop_s;  /* wall time of the step loop */
+    bool looping;   /* errors from here on are printed by the rank that met them */
+};
+
+/* ---- domain.c ---- */
+/* Takes this rank's share of the input's molecules, in file order. Collective. */
+int md_domain_open(struct md_rank *rank);
+void md_domain_close(struct md_domain *domain);
+/* Sends molecules home, makes plan, halo, local topology and list; ghosts are in place after it. */
+int md_domain_partition(struct md_rank *rank);
+/* Brings the ghosts to where their owners are now. */
+int md_domain_refresh(struct md_rank *rank);
+/* Makes room for that many home atoms and groups, keeping what is there. */
+int md_domain_reserve(struct md_domain *domain, uint32_t groups, uint32_t atoms);
+
+/* ---- local.c ---- */
+/* Masses, exclusions and waters of the home atoms; types and charges of ghosts too. */
+int md_local_home(struct md_rank *rank);
+int md_local_ghosts(struct md_rank *rank);
+
+/* ---- force.c ---- */
+/* Forces on the home atoms, with ghosts' shares back home. Terms are set when `want`. */
+int md_forces(struct md_rank *rank, bool want, struct md_terms *terms);
+
+/* ---- start.c ---- */
+/* Velocities by gen-vel; constrained coordinates and velocities, unless this is --steps 0. */
+int md_start(struct md_rank *rank);
+/* Takes the motion of the centre of mass out. Collective. */
+int md_stop_centre(struct md_rank *rank);
+
+/* ---- energy.c ---- */
+/*
+ * Adds up the ranks' terms into rank->energy, with the heat that the thermostat had taken out by
+ * then, and rank->ekin_half. -EBADMSG when the forces do not add up to zero or an energy is not
+ * finite.
+ */
+int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double heat);
+/* Adds up rank->ekin_half only. */
+int md_kinetic_sum(struct md_rank *rank);
+/* -EBADMSG unless the ranks have all atoms between them. */
+int md_check_count(struct md_rank *rank);
+double md_trace(const double tensor[9]);
+double md_pressure_bar(double kinetic, const double virial[9], double volume_nm3);
+
+/* ---- output.c ---- */
+/* Brings positions, velocities and forces of all atoms to rank 0, in file order. Collective. */
+int md_collect(struct md_rank *rank);
+/* Writes --out and --forces, on rank 0. */
+int md_write_files(struct md_rank *rank);
+int md_write_forces(const char *path, const double *forces, int64_t atom_count);
+
+#endif

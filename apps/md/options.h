@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the user asked `leat md` for: plain values, filled by the command, the same on every rank.
+ *
+ * Advantage: the driver knows nothing of a command line, so tests and other programs fill this by
+ * hand. Disadvantage: an option is named here and in the command's table.
+ */
+#ifndef MD_OPTIONS_H
+#define MD_OPTIONS_H
+
+#include "leat/halo.h"
+#include "md/nonbonded.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct md_options {
+    const char *gro, *top, *mdp; /* input files */
+    const char *define;          /* "-DA -DB=1", added to the .mdp's, or NULL */
+    const char *include_dirs;    /* colon-separated, or NULL */
+    int rank_count;              /* of the job; the command has checked that it is */
+    int grid[3];                 /* zeros: the grid with the least halo */
+    enum leat_order order;
+    enum leat_mode mode;
+    enum md_precision precision;
+    int64_t steps; /* below 0: the .mdp's */
+    int tile[3];   /* times the input is repeated along x, y, z */
+    double drift_after_ps;
+    const char *out;    /* .gro of the last step, or NULL */
+    const char *forces; /* text of the last step's forces, or NULL */
+    bool oracle, stats, json;
+};
+
+/*
+ * Runs one rank: the whole of `leat md` once the job is open. Closes the job. The result is the
+ * exit status: 0, 1 (the cause has been printed, by one rank), 77 or 124.
+ */
+int md_run_rank(leat_job *job, const struct md_options *options);
+
+/* All pairs in double in this process, for --oracle. Same result. */
+int md_run_oracle(const struct md_options *options);
+
+#endif

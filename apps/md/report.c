@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a run: what all ranks measured, added up, and the page that people read.
+//
+// Advantage: one reduction for times, paths and counts together. Disadvantage: it limits how many
+// there may be (LEAT_REDUCE_WORDS).
+
+#include "md/report.h"
+
+#include "core/error.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const md_phase_names[PHASE_COUNT] = {
+    "halo", "nonbonded_local", "nonbonded_nonlocal", "bonded", "update", "list", "other",
+};
+
+void md_report_begin(const struct md_system *system, const struct md_options *options,
+                     struct md_report *report)
+{
+    *report = (struct md_report){.atoms = system->atom_count,
+                                 .rank_count = 1,
+                                 .grid = {1, 1, 1},
+                                 .plan = "forwarded",
+                                 .device = "cpu",
+                                 .dt_ps = system->settings.dt_ps,
+                                 .cutoff_nm = system->interaction.cutoff_nm,
+                                 .list_nm = system->list_nm};
+    report->mode = options->mode == LEAT_MODE_HOST ? "host" : "fused";
+    report->order = options->order == LEAT_ORDER_XYZ ? "xyz" : "zyx";
+    report->precision = options->precision == MD_DOUBLE ? "double" : "mixed";
+}
+
+enum word {
+    WORD_PHASE,
+    WORD_BYTES = WORD_PHASE + PHASE_COUNT,
+    WORD_OPERATIONS = WORD_BYTES + LEAT_PATH_ROWS,
+    WORD_COUNTS = WORD_OPERATIONS + LEAT_PATH_ROWS,
+    WORD_COUNT = WORD_COUNTS + 5
+};
+
+_Static_assert(WORD_COUNT <= LEAT_REDUCE_WORDS, "a report is one reduction");
+
+// Rows carry the same names on every rank; which of them carried something differs.
+static void book_paths(const leat_stats *stats, const leat_path_report *rows, double *word)
+{
+    for (int p = 0; p < stats->path_count; p++)
+        for (int r = 0; r < rows->row_count; r++)
+            if (strncmp(stats->path[p].path, rows->row[r].name, sizeof rows->row[r].name) == 0) {
+                word[WORD_BYTES + r] += (double)stats->path[p].bytes;
+                word[WORD_OPERATIONS + r] += (double)stats->path[p].operations;
+            }
+}
+
+static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD_COUNT])
+{
+    leat_stats stats = {.size = sizeof stats};
+    *rows = (leat_path_report){.size = sizeof *rows};
+    int error = leat_stats_read(rank->job, LEAT_ALL_PEERS, &stats);
+    if (!error)
+        error = leat_path_query(rank->job, (rank->rank + 1) % rank->rank_count, 0, rows);
+    error = leat_agree(rank->job, error);
+    if (error)
+        return error;
+    memset(word, 0, WORD_COUNT * sizeof *word);
+    for (int p = 0; p < PHASE_COUNT; p++)
+        word[WORD_PHASE + p] = md_clock_phase_us(&rank->clock, (enum md_phase)p);
+    book_paths(&stats, rows, word);
+    word[WORD_COUNTS] = (double)stats.launches;
+    word[WORD_COUNTS + 1] = (double)stats.blocking_waits;
+    word[WORD_COUNTS + 2] = (double)stats.signal_waits;
+    word[WORD_COUNTS + 3] = (double)stats.wait_ns * 1e-9;
+    word[WORD_COUNTS + 4] = (double)stats.arena_peak_bytes;
+    return leat_reduce(rank->job, REDUCE_SUM, word, WORD_COUNT);
+}
+
+static void set_times(const struct md_rank *rank, const double *word, struct md_report *report)
+{
+    report->has_time = true;
+    report->median_us = md_clock_median_us(&rank->clock);
+    for (int p = 0; p < PHASE_COUNT; p++)
+        report->phase_us[p] = word[WORD_PHASE + p] / rank->rank_count;
+    if (report->steps > 0 && rank->loop_s > 0.0)
+        report->ns_per_day =
+            (double)rank->clock.step_count * report->dt_ps * 1e-3 / rank->loop_s * 86400.0;
+}
+
+int md_report_make(struct md_rank *rank, struct md_report *report)
+{
+    double word[WORD_COUNT];
+    leat_path_report rows;
+    int error = gather(rank, &rows, word);
+    if (error)
+        return error;
+    md_report_begin(&rank->system, rank->options, report);
+    report->rank_count = rank->rank_count;
+    memcpy(report->grid, rank->domain.decomposition.grid, sizeof report->grid);
+    report->kernel = md_list_kernel(rank->domain.list);
+    report->steps = rank->system.settings.steps;
+    report->energy = rank->energy;
+    double slope = md_slope_value(&rank->slope);
+    report->has_drift = report->steps >= 100 && isfinite(slope);
+    report->drift = slope / (double)report->atoms;
+    set_times(rank, word, report);
+    report->path_count = rows.row_count;
+    for (int r = 0; r < rows.row_count; r++) {
+        struct md_path *path = &report->path[r];
+        memcpy(path->name, rows.row[r].name, sizeof path->name);
+        memcpy(path->reason, rows.row[r].reason, sizeof path->reason);
+        path->chosen = rows.row[r].chosen != 0;
+        path->bytes = word[WORD_BYTES + r];
+        path->operations = word[WORD_OPERATIONS + r];
+    }
+    report->has_counts = rank->options->stats;
+    report->counts =
+        (struct md_counts){word[WORD_COUNTS], word[WORD_COUNTS + 1], word[WORD_COUNTS + 2],
+                           word[WORD_COUNTS + 3], word[WORD_COUNTS + 4]};
+    return 0;
+}
+
+static void print_energies(const struct md_report *report, FILE *stream)
+{
+    const struct md_energy *energy = &report->energy;
+    fprintf(stream, "\nenergy at step %lld (kJ/mol)\n", (long long)report->steps);
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = {
+        {"Lennard-Jones", energy->lj},    {"Coulomb", energy->coulomb},
+        {"potential", energy->potential}, {"kinetic", energy->kinetic},
+        {"total", energy->total},         {"conserved", energy->conserved},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        fprintf(stream, "  %-14s %18.6f\n", rows[i].name, rows[i].value);
+    fprintf(stream, "  %-14s %18.3f K\n", "temperature", energy->temperature_k);
+    if (energy->has_pressure)
+        fprintf(stream, "  %-14s %18.3f bar\n", "pressure", energy->pressure_bar);
+    if (report->has_drift)
+        fprintf(stream, "  %-14s %18.3e kJ/mol/ps/atom\n", "drift", report->drift);
+}
+
+static void print_times(const struct md_report *report, FILE *stream)
+{
+    double sum = 0.0;
+    for (int p = 0; p < PHASE_COUNT; p++)
+        sum += report->phase_us[p];
+    fprintf(stream, "\nstep time: median %.1f us, mean %.1f us", report->median_us, sum);
+    if (report->ns_per_day > 0.0)
+        fprintf(stream, ", %.2f ns/day", report->ns_per_day);
+    fprintf(stream, "\n");
+    for (int p = 0; p < PHASE_COUNT; p++)
+        if (report->phase_us[p] > 0.0)
+            fprintf(stream, "  %-20s %10.1f us %5.1f %%\n", md_phase_names[p], report->phase_us[p],
+                    sum > 0.0 ? 100.0 * report->phase_us[p] / sum : 0.0);
+}
+
+static void print_bytes(double bytes, FILE *stream)
+{
+    const char *unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+    while (bytes >= 1024.0 && u < 4) {
+        bytes /= 1024.0;
+        u++;
+    }
+    fprintf(stream, u ? "%9.1f %-3s" : "%9.0f %-3s", bytes, unit[u]);
+}
+
+static void print_paths(const struct md_report *report, FILE *stream)
+{
+    fprintf(stream, "\npaths, best first (* taken to the next rank)\n");
+    for (int p = 0; p < report->path_count; p++) {
+        const struct md_path *path = &report->path[p];
+        fprintf(stream, "%c %-9s", path->chosen ? '*' : ' ', path->name);
+        print_bytes(path->bytes, stream);
+        fprintf(stream, " %9.0f ops  %s\n", path->operations, path->reason);
+    }
+}
+
+void md_report_text(const struct md_report *report, FILE *stream)
+{
+    fprintf(stream, "%lld atoms on %d rank%s (%dx%dx%d, %s), %s, %s precision, device %s",
+            (long long)report->atoms, report->rank_count, report->rank_count == 1 ? "" : "s",
+            report->grid[0], report->grid[1], report->grid[2], report->order, report->mode,
+            report->precision, report->device);
+    if (report->kernel)
+        fprintf(stream, " (%s)", report->kernel);
+    fprintf(stream, "\ncut-off %g nm, list to %.4g nm", report->cutoff_nm, report->list_nm);
+    if (report->steps > 0)
+        fprintf(stream, "; %lld steps of %g ps", (long long)report->steps, report->dt_ps);
+    fprintf(stream, "\n");
+    print_energies(report, stream);
+    if (report->has_time)
+        print_times(report, stream);
+    if (report->path_count)
+        print_paths(report, stream);
+    if (report->has_counts)
+        fprintf(stream,
+                "\nall ranks together: %.0f kernels launched, %.0f blocking waits, %.0f signals "
+                "awaited, %.3f s in waits, regions %.1f MiB at most\n",
+                report->counts.launches, report->counts.blocking_waits, report->counts.signal_waits,
+                report->counts.wait_s, report->counts.arena_peak_bytes / 1048576.0);
+}

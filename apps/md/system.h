@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is in the box and how it interacts, put together from the three input files: the same on
+ * every rank, and not touched once the run has begun.
+ */
+#ifndef MD_SYSTEM_H
+#define MD_SYSTEM_H
+
+#include "format/gro.h"
+#include "md/dynamics.h"
+#include "md/nonbonded.h"
+#include "md/options.h"
+#include "md/settings.h"
+#include "md/topology.h"
+
+#include <stdint.h>
+
+/* An atom's place in its molecule: all that a rank has to know of an atom but where it is. */
+struct md_site {
+    int molecule_type;
+    int index; /* in the molecule */
+    int type;
+    double charge_e, mass_u;
+};
+
+struct md_system {
+    struct md_settings settings;
+    struct md_topology *topology;
+    struct gro *input;     /* molecules whole and in the box; dropped after the ranks took theirs */
+    struct md_site *sites; /* of all molecule types, one after the other */
+    int site_count;
+    int *first_site; /* [molecule_type_count] */
+    int64_t atom_count, water_count;
+    struct md_waters water; /* the one kind of rigid water: masses and distances, count is 0 */
+    double box_nm[3], volume_nm3;
+    double degrees;                    /* of freedom */
+    int couple_steps;                  /* steps from one action of the thermostat to the next */
+    struct md_interaction interaction; /* its tables belong to the topology */
+    double list_nm;
+    double inner_nm; /* see md_list_input */
+    int inner_calls;
+};
+
+/*
+ * Reads settings, topology and coordinates, repeats them, and derives the rest. `notes` says what
+ * the user should know (on one rank). Frees nothing on failure: md_system_free takes what there is.
+ *
+ * -EINVAL the files do not fit together, or a text is malformed; -ENOTSUP something the driver does
+ * not do; -EDOM the cut-off or the list cut-off is over half the shortest box edge.
+ */
+int md_system_load(const struct md_options *options, bool notes, struct md_system *system);
+void md_system_free(struct md_system *system);
+
+/* ---- list_radius.c ---- */
+/* Sets list_nm, inner_nm and inner_calls. Needs everything else in place. */
+int md_system_list_radius(struct md_system *system, bool notes);
+
+/* ---- tile.c ---- */
+/* Repeats coordinates, velocities and labels as `gmx genconf -nbox` does: copies of the whole, x
+ * outermost. -EOVERFLOW or -ENOMEM. */
+int md_tile(struct gro *gro, const int tile[3]);
+
+/* Puts the atoms of each molecule beside their predecessors, and its centre into the box. */
+void md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3]);
+
+/* Number of the molecule block that holds molecule `molecule`. */
+int md_find_block(const struct md_topology *topology, int64_t molecule);
+
+#endif

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// leat md: molecular dynamics of GROMACS inputs over several ranks.
+//
+// Started by hand it starts its own ranks: the same program with the same arguments, which finds
+// itself launched and becomes a rank. Advantage: one command line, and it works under `leat run`
+// as well. Disadvantage: every rank parses the arguments again.
+
+#include "commands.h"
+#include "core/launch.h"
+#include "md/options.h"
+#include "options.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANKS_MAX 65536
+
+enum {
+    OPTION_GRO = OPTION_LONG,
+    OPTION_TOP,
+    OPTION_MDP,
+    OPTION_THREADS,
+    OPTION_GRID,
+    OPTION_ORDER,
+    OPTION_STEPS,
+    OPTION_MODE,
+    OPTION_PLAN,
+    OPTION_TILE,
+    OPTION_OUT,
+    OPTION_FORCES,
+    OPTION_ORACLE,
+    OPTION_PRECISION,
+    OPTION_DEVICE,
+    OPTION_DRIFT_AFTER,
+    OPTION_STATS,
+    OPTION_JSON,
+};
+
+static const struct option_row rows[] = {
+    {OPTION_GRO, "gro", "FILE", "coordinates, and velocities where it has them (required)"},
+    {OPTION_TOP, "top", "FILE", "topology (required)"},
+    {OPTION_MDP, "mdp", "FILE", "run settings (required)"},
+    {'n', "ranks", "N", "ranks to start (1)"},
+    {OPTION_THREADS, "rank-threads", NULL, "ranks are threads of one process, not processes"},
+    {OPTION_GRID, "grid", "AxBxC",
+     "how the ranks divide the box; A*B*C is N (the grid with the least halo)"},
+    {OPTION_ORDER, "order", "zyx|xyz",
+     "order of dimensions in which coordinates travel; forces go back the other way (zyx)"},
+    {OPTION_STEPS, "steps", "N",
+     "steps, instead of the .mdp's nsteps; 0 evaluates the coordinates as they stand"},
+    {OPTION_MODE, "mode", "fused|host", "who orders the halo exchange (fused)"},
+    {OPTION_PLAN, "plan", "forwarded", "kind of halo plan (forwarded)"},
+    {OPTION_TILE, "tile", "AxBxC", "repeat the input along x, y and z (1x1x1)"},
+    {OPTION_OUT, "out", "FILE", "write the last step's coordinates and velocities, as .gro"},
+    {OPTION_FORCES, "forces", "FILE", "write the last step's forces, an atom a line, in kJ/mol/nm"},
+    {OPTION_ORACLE, "oracle", NULL,
+     "evaluate the coordinates by all pairs in double precision on one rank; no steps"},
+    {OPTION_PRECISION, "precision", "mixed|double",
+     "of pairs and halos; everything else is in double (mixed)"},
+    {OPTION_DEVICE, "device", "cpu|cuda", "where the ranks compute (cpu)"},
+    {OPTION_DRIFT_AFTER, "drift-after", "PS",
+     "leave this time at the beginning out of the drift's fit (0)"},
+    {'D', "define", "NAME[=VALUE]", "define a preprocessor name for the topology, as the .mdp may"},
+    {'I', "include", "DIRECTORY", "look here for included files of the topology first"},
+    {OPTION_STATS, "stats", NULL, "report counts of kernels, waits and memory"},
+    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.md/1) on standard output"},
+};
+
+static const struct option_table table = {
+    .command = "md",
+    .synopsis = "--gro FILE --top FILE --mdp FILE [-n N] [OPTIONS...]",
+    .summary =
+        "Runs the input over N ranks of this host: Lennard-Jones and reaction field, rigid water, "
+        "leap-frog, NVE or v-rescale. Prints energies, temperature, pressure, drift, step time and "
+        "which path every byte took. Phases of the step time are means over ranks and steps, the "
+        "median is rank 0's.",
+    .row = rows,
+    .row_count = sizeof rows / sizeof *rows,
+};
+
+struct request {
+    struct md_options options;
+    bool rank_threads, plan_missing;
+    int rank_count, device, steps;
+    char *define, *include_dirs;
+};
+
+// Appends separator, prefix and the option's value to a text that grows.
+static void append(struct option_reader *reader, char **text, const char *separator,
+                   const char *prefix)
+{
+    const char *old = *text ? *text : "";
+    size_t bytes = strlen(old) + strlen(separator) + strlen(prefix) + strlen(reader->value) + 1;
+    char *joined = malloc(bytes);
+    if (!joined) {
+        options_error(reader, "no memory for \"%s\"", reader->value);
+        return;
+    }
+    snprintf(joined, bytes, "%s%s%s%s", old, *text ? separator : "", prefix, reader->value);
+    free(*text);
+    *text = joined;
+}
+
+static void read_choice(struct option_reader *reader, struct request *request)
+{
+    static const char *const orders[] = {"zyx", "xyz"}, *const modes[] = {"fused", "host"};
+    static const char *const precisions[] = {"mixed", "double"}, *const devices[] = {"cpu", "cuda"};
+    static const char *const plans[] = {"forwarded", "onehop"};
+    struct md_options *options = &request->options;
+    int choice = 0;
+    switch (reader->id) {
+    case OPTION_ORDER:
+        if (options_choice(reader, orders, 2, &choice))
+            options->order = choice ? LEAT_ORDER_XYZ : LEAT_ORDER_ZYX;
+        break;
+    case OPTION_MODE:
+        if (options_choice(reader, modes, 2, &choice))
+            options->mode = choice ? LEAT_MODE_HOST : LEAT_MODE_FUSED;
+        break;
+    case OPTION_PLAN:
+        if (options_choice(reader, plans, 2, &choice))
+            request->plan_missing = choice != 0;
+        break;
+    case OPTION_PRECISION:
+        if (options_choice(reader, precisions, 2, &choice))
+            options->precision = choice ? MD_DOUBLE : MD_MIXED;
+        break;
+    case OPTION_DEVICE:
+        options_choice(reader, devices, 2, &request->device);
+        break;
+    }
+}
+
+static void read_value(struct option_reader *reader, struct request *request)
+{
+    struct md_options *options = &request->options;
+    switch (reader->id) {
+    case 'n':
+        options_integer(reader, 1, RANKS_MAX, &request->rank_count);
+        break;
+    case OPTION_GRID:
+        options_grid(reader, options->grid);
+        break;
+    case OPTION_TILE:
+        options_grid(reader, options->tile);
+        break;
+    case OPTION_STEPS:
+        options_integer(reader, 0, 2147483647, &request->steps);
+        break;
+    case OPTION_DRIFT_AFTER:
+        options_number(reader, 0.0, 1e12, &options->drift_after_ps);
+        break;
+    case 'D':
+        append(reader, &request->define, " ", "-D");
+        break;
+    case 'I':
+        append(reader, &request->include_dirs, ":", "");
+        break;
+    default:
+        read_choice(reader, request);
+    }
+}
+
+static void read_option(struct option_reader *reader, struct request *request)
+{
+    struct md_options *options = &request->options;
+    switch (reader->id) {
+    case OPTION_GRO:
+        options->gro = reader->value;
+        break;
+    case OPTION_TOP:
+        options->top = reader->value;
+        break;
+    case OPTION_MDP:
+        options->mdp = reader->value;
+        break;
+    case OPTION_OUT:
+        options->out = reader->value;
+        break;
+    case OPTION_FORCES:
+        options->forces = reader->value;
+        break;
+    case OPTION_THREADS:
+        request->rank_threads = true;
+        break;
+    case OPTION_ORACLE:
+        options->oracle = true;
+        break;
+    case OPTION_STATS:
+        options->stats = true;
+        break;
+    case OPTION_JSON:
+        options->json = true;
+        break;
+    default:
+        read_value(reader, request);
+    }
+}
+
+// -1 to go on, else the exit status.
+static int check(struct option_reader *reader, const struct request *request)
+{
+    const struct md_options *options = &request->options;
+    const int *grid = options->grid;
+    int ranks = request->rank_count ? request->rank_count : 1;
+    if (!options->gro || !options->top || !options->mdp)
+        return options_error(reader, "an input needs --gro, --top and --mdp; %s is missing",
+                             !options->gro   ? "--gro"
+                             : !options->top ? "--top"
+                                             : "--mdp");
+    bool sized = request->rank_count || !leat_launched();
+    if (grid[0] && sized && grid[0] * grid[1] * grid[2] != ranks)
+        return options_error(reader, "a grid of %dx%dx%d has %d ranks, but there are %d; give -n",
+                             grid[0], grid[1], grid[2], grid[0] * grid[1] * grid[2], ranks);
+    if (request->rank_threads && leat_launched())
+        return options_error(reader, "--rank-threads makes a job of its own, but this is a rank of "
+                                     "one already; start it without `leat run`");
+    if (options->oracle && options->out)
+        return options_error(reader, "--oracle moves nothing, so there is nothing for --out");
+    if (request->plan_missing) {
+        fprintf(stderr, "leat md: --plan onehop is not supported yet; use forwarded\n");
+        return EXIT_FAILED;
+    }
+    if (request->device) {
+        fprintf(stderr, "leat md: the driver does not run on --device cuda yet; use cpu\n");
+        return EXIT_UNSUPPORTED;
+    }
+    return -1;
+}
+
+static int parse(int argc, char **argv, struct request *request)
+{
+    *request = (struct request){.steps = -1};
+    request->options.tile[0] = request->options.tile[1] = request->options.tile[2] = 1;
+    struct option_reader reader;
+    options_begin(&reader, &table, argc, argv);
+    while (options_next(&reader))
+        read_option(&reader, request);
+    if (reader.exit_status < 0 && options_no_operands(&reader))
+        reader.exit_status = check(&reader, request);
+    request->options.steps = request->steps;
+    request->options.define = request->define;
+    request->options.include_dirs = request->include_dirs;
+    return reader.exit_status;
+}
+
+// This program again, with the arguments it was given.
+static int launch(int argc, char *const *argv, const struct request *request)
+{
+    char **again = calloc((size_t)argc + 2, sizeof *again);
+    if (!again) {
+        fprintf(stderr, "leat md: no memory for the arguments\n");
+        return EXIT_FAILED;
+    }
+    char name[] = "leat";
+    again[0] = name;
+    memcpy(again + 1, argv, (size_t)argc * sizeof *again);
+    struct launch_options options = {
+        .rank_count = request->rank_count, .program = "/proc/self/exe", .argv = again};
+    memcpy(options.grid, request->options.grid, sizeof options.grid);
+    int status = 0;
+    int error = leat_launch(&options, &status);
+    free(again);
+    return error ? command_fail("md", error) : status;
+}
+
+struct seat {
+    leat_job *job;
+    const struct md_options *options;
+    pthread_t thread;
+    int status;
+};
+
+static void *sit(void *argument)
+{
+    struct seat *seat = argument;
+    seat->status = md_run_rank(seat->job, seat->options);
+    return NULL;
+}
+
+static int run_seats(leat_job **jobs, int count, const struct md_options *options)
+{
+    struct seat *seat = calloc((size_t)count, sizeof *seat);
+    int status = seat ? EXIT_DONE : EXIT_FAILED, started = 0;
+    for (int i = 0; i < count; i++) {
+        int error = ENOMEM;
+        if (seat) {
+            seat[i] = (struct seat){.job = jobs[i], .options = options};
+            error = pthread_create(&seat[i].thread, NULL, sit, &seat[i]);
+        }
+        if (!error) {
+            started++;
+            continue;
+        }
+        fprintf(stderr, "leat md: no thread for rank %d: %s\n", i, strerror(error));
+        for (int rest = i; rest < count; rest++)
+            leat_close(jobs[rest], "its thread could not be started");
+        status = EXIT_FAILED;
+        break;
+    }
+    for (int i = 0; i < started; i++) {
+        pthread_join(seat[i].thread, NULL);
+        if (status == EXIT_DONE)
+            status = seat[i].status;
+    }
+    free(seat);
+    return status;
+}
+
+static int run_threads(const struct request *request)
+{
+    int count = request->options.rank_count;
+    leat_job **jobs = calloc((size_t)count, sizeof(leat_job *));
+    if (!jobs) {
+        fprintf(stderr, "leat md: no memory for %d ranks\n", count);
+        return EXIT_FAILED;
+    }
+    leat_options options = {.size = sizeof options, .thread_ranks = count};
+    int error = leat_open(&options, jobs);
+    int status = error ? command_fail("md", error) : run_seats(jobs, count, &request->options);
+    free(jobs);
+    return status;
+}
+
+static int run_process(const struct request *request)
+{
+    leat_job *job;
+    int error = leat_open(NULL, &job);
+    if (error)
+        return command_fail("md", error);
+    leat_job_info info = {.size = sizeof info};
+    error = leat_job_info_get(job, &info);
+    if (error)
+        return command_fail("md", error);
+    if (request->rank_count && request->rank_count != info.rank_count) {
+        if (info.rank == 0)
+            fprintf(stderr, "leat md: -n %d, but the launcher started %d ranks; leave -n out\n",
+                    request->rank_count, info.rank_count);
+        leat_close(job, NULL);
+        return EXIT_USAGE;
+    }
+    struct md_options options = request->options;
+    options.rank_count = info.rank_count;
+    return md_run_rank(job, &options);
+}
+
+static int run(int argc, char **argv, char *const *given)
+{
+    struct request request;
+    int status = parse(argc, argv, &request);
+    if (status < 0) {
+        request.options.rank_count = request.rank_count ? request.rank_count : 1;
+        if (request.options.oracle)
+            status = md_run_oracle(&request.options);
+        else if (request.rank_threads)
+            status = run_threads(&request);
+        else if (request.options.rank_count > 1 && !leat_launched())
+            status = launch(argc, given, &request);
+        else
+            status = run_process(&request);
+    }
+    free(request.define);
+    free(request.include_dirs);
+    return status;
+}
+
+int cmd_md(int argc, char **argv)
+{
+    // Reading options sorts argv; ranks are started with what was given.
+    char **given = malloc(((size_t)argc + 1) * sizeof *given);
+    if (!given) {
+        fprintf(stderr, "leat md: no memory for the arguments\n");
+        return EXIT_FAILED;
+    }
+    memcpy(given, argv, ((size_t)argc + 1) * sizeof *given);
+    int status = run(argc, argv, given);
+    free(given);
+    return status;
+}
