@@ -180,6 +180,8 @@ void leat_close(leat_job *job, const char *reason)
         record->failed = 1;
     }
     __atomic_store_n(&record->state, RANK_CLOSED, __ATOMIC_RELEASE);
+    if (reason)
+        leat_rank_failed(job->segment->head, job->rank);
     leat_mail_close(job);
     while (job->regions)
         leat_region_free(job->regions);

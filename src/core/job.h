@@ -32,7 +32,7 @@ struct rank_record {
     int32_t status;  /* wait status, from the launcher, once dead */
     uint32_t failed; /* left with a reason */
     uint64_t probe;  /* an address that is mapped there, to try cross-memory attach on */
-    char reason[240];
+    char reason[400];
 };
 
 struct segment_head {
@@ -41,6 +41,8 @@ struct segment_head {
     uint32_t threads; /* ranks are threads of one process */
     uint64_t arena_bytes, first_arena;
     int32_t grid[3];
+    int32_t
+        first_failed; /* rank + 1 of the first that failed or died: the cause of the others' ends */
     char build[LEAT_BUILD_BYTES]; /* version and layout of who made it */
     struct rank_record rank[];
 };
@@ -153,7 +155,9 @@ static inline struct arena_head *leat_arena_head(const struct leat_job *job, int
 
 /* 0 while the rank may still answer, -ECONNRESET once it has died or left. */
 int leat_rank_lost(const struct leat_job *job, int rank);
-/* "killed by signal 9", "left: ...": for messages. */
+/* Remembers the rank as the job's first failure, unless there is one. */
+void leat_rank_failed(struct segment_head *head, int rank);
+/* How the rank ended, and what ended the job first, where that was another rank: for messages. */
 void leat_rank_fate(const struct leat_job *job, int rank, char *text, size_t bytes);
 
 /* ---- mem.c ---- */

@@ -309,6 +309,8 @@ static void mark_record(const struct launcher *launcher, int rank)
     if (state != RANK_CLOSED)
         fate(status, record->reason, sizeof record->reason);
     __atomic_store_n(&record->state, RANK_DEAD, __ATOMIC_RELEASE);
+    if (status != 0)
+        leat_rank_failed(launcher->segment->head, rank);
 }
 
 static void announce(struct launcher *launcher, int rank)

@@ -177,12 +177,20 @@ int leat_rank_lost(const struct leat_job *job, int rank)
     return 0;
 }
 
-void leat_rank_fate(const struct leat_job *job, int rank, char *text, size_t bytes)
+void leat_rank_failed(struct segment_head *head, int rank)
+{
+    int32_t none = 0;
+    __atomic_compare_exchange_n(&head->first_failed, &none, rank + 1, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_ACQUIRE);
+}
+
+static void fate_of(const struct leat_job *job, int rank, char *text, size_t bytes)
 {
     const struct rank_record *record = leat_rank_record(job, rank);
     uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
-    int status = record->status;
-    if (record->failed)
+    bool over = state == RANK_CLOSED || state == RANK_DEAD; // only then the rest may be read
+    int status = over ? record->status : 0;
+    if (over && record->failed)
         snprintf(text, bytes, "rank %d failed: %s", rank, record->reason);
     else if (state == RANK_DEAD && WIFSIGNALED(status))
         snprintf(text, bytes, "rank %d was killed by signal %d (%s)", rank, WTERMSIG(status),
@@ -192,5 +200,19 @@ void leat_rank_fate(const struct leat_job *job, int rank, char *text, size_t byt
     else if (state == RANK_CLOSED)
         snprintf(text, bytes, "rank %d has left the job", rank);
     else
-        snprintf(text, bytes, "rank %d (process %d) has died", rank, record->pid);
+        snprintf(text, bytes, "rank %d (process %d) has died", rank,
+                 __atomic_load_n(&record->pid, __ATOMIC_RELAXED));
+}
+
+void leat_rank_fate(const struct leat_job *job, int rank, char *text, size_t bytes)
+{
+    int first = __atomic_load_n(&job->segment->head->first_failed, __ATOMIC_ACQUIRE) - 1;
+    if (first < 0 || first == rank || first == job->rank) {
+        fate_of(job, rank, text, bytes);
+        return;
+    }
+    // The peer gave up because of somebody else: that is what the reader wants to know.
+    int used = snprintf(text, bytes, "rank %d has ended; first ", rank);
+    if (used > 0 && (size_t)used < bytes)
+        fate_of(job, first, text + used, bytes - (size_t)used);
 }

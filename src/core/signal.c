@@ -124,7 +124,7 @@ int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, u
                    uint64_t seen)
 {
     if (error == -ECONNRESET && peer >= 0) {
-        char fate[320];
+        char fate[520];
         leat_rank_fate(job, peer, fate, sizeof fate);
         return leat_fail(error, "%s: waited for rank %d: %s (signal wanted %llu, seen %llu)", what,
                          peer, fate, (unsigned long long)wanted, (unsigned long long)seen);

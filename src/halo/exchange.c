@@ -179,7 +179,8 @@ static void count_bytes(struct leat_halo *halo, int f, enum leat_direction direc
 int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction)
 {
     if (halo->failed)
-        return leat_fail(halo->failed, "an earlier exchange of this halo failed; free it");
+        return leat_fail(halo->failed, "this halo failed earlier and can only be freed: %s",
+                         halo->detail);
     if (field < 0 || field >= halo->field_count)
         return leat_fail(-EINVAL, "field %d of a halo with %d fields", field, halo->field_count);
     struct halo_field *state = &halo->field[field];
@@ -194,6 +195,7 @@ int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction
                                           : halo->mode->reverse(halo, field, explicit_free);
     if (error) {
         halo->failed = error;
+        snprintf(halo->detail, sizeof halo->detail, "%s", leat_error_detail());
         return error;
     }
     if (direction == LEAT_FORWARD)

@@ -64,6 +64,7 @@ struct leat_halo {
     leat_region *board;
     uint64_t sequence; /* exchanges begun */
     int failed;        /* first error; nothing runs after it */
+    char detail[LEAT_DETAIL_BYTES]; /* of that error */
     struct k_error *error;
     /* Device memory: indices of all pulses, and the inverted plan. */
     uint32_t *index, *source_start, *source, *sent_home;
