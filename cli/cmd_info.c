@@ -17,6 +17,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#if defined(__clang__)
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 enum { OPTION_CONFIG = OPTION_LONG, OPTION_JSON };
 
 static const struct option_row rows[] = {
@@ -79,7 +85,7 @@ static json_t *describe(const struct config *config)
              LEAT_VERSION_PATCH);
     json_t *info =
         json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:i}, s:[s], s:o}", "schema", "leat.info/1",
-                  "version", version, "build", leat_build_id(), "compiler", __VERSION__, "host",
+                  "version", version, "build", leat_build_id(), "compiler", COMPILER, "host",
                   "cores", (int)sysconf(_SC_NPROCESSORS_ONLN), "usable_cores", usable_cores(),
                   "devices", "cpu", "transports", describe_transports());
     if (!info || !config)
@@ -116,7 +122,7 @@ static void print_text(const json_t *info, int with_config)
     const json_t *host = json_object_get(info, "host");
     const json_t *transport;
     size_t i;
-    printf("leat %s (%s, compiler %s)\n", text_of(info, "version"), text_of(info, "build"),
+    printf("leat %s (%s; %s)\n", text_of(info, "version"), text_of(info, "build"),
            text_of(info, "compiler"));
     printf("host:       %d cores, %d of them usable\n",
            (int)json_integer_value(json_object_get(host, "cores")),

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#pragma weak cmd_md
-
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -94,7 +92,7 @@ static int dispatch(int argc, char **argv)
         return EXIT_DONE;
     }
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (!strcmp(name, commands[i].name) && commands[i].run)
+        if (!strcmp(name, commands[i].name))
             return commands[i].run(argc - 1, argv + 1);
     return unknown_command(name);
 }
