@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Coulomb's constant, kJ mol^-1 nm e^-2, and Boltzmann's, kJ mol^-1 K^-1 (as GROMACS has them). */
 #define MD_COULOMB   138.935457644
@@ -18,12 +19,13 @@ enum md_modifier { MD_VDW_NONE, MD_VDW_POTENTIAL_SHIFT };
 struct md_settings {
     char file[256];               /* the .mdp, for messages */
     char define[512];             /* preprocessor definitions, "-DA -DB=1" */
+    char include_dirs[512];       /* of 'include = -Ia -Ib', colon-separated: "a:b" */
     double dt_ps;                 /* dt, default 0.001 */
     int64_t steps;                /* nsteps, default 0 */
     int nstlist;                  /* default 10; 0 becomes "never rebuild" only for --steps 0 */
-    int nstcalcenergy, nstenergy; /* defaults 100, 1000 */
+    int nstcalcenergy, nstenergy; /* defaults 100, 1000; at most nstenergy, a multiple of it */
     int nstcomm;                  /* default 100; 0 with comm-mode = none */
-    int nsttcouple;               /* -1: derived as GROMACS does (10, at least) */
+    int nsttcouple;               /* -1 (the default) becomes 10, as in GROMACS */
     double rcoulomb_nm, rvdw_nm;  /* defaults 1.0; the two have to be equal */
     double rlist_nm;              /* used only when the tolerance is negative */
     double epsilon_r, epsilon_rf; /* defaults 1, 0 (0 means infinite for epsilon-rf) */
@@ -35,15 +37,27 @@ struct md_settings {
     bool gen_vel;
     double gen_temp_k; /* default 300 */
     int64_t gen_seed;  /* -1 likewise */
+    bool continuation; /* default false; true: the start is not to be constrained */
     bool remove_com;   /* comm-mode linear (default) or none */
+    char notes[1024];  /* what the user should be told, one note a line, often empty */
 };
 
 /*
- * Reads an .mdp file. Keys are case-blind, '-' and '_' the same, ';' begins a comment. A key or a
- * value that this driver does not do is -ENOTSUP, a malformed one -EINVAL, a missing file its
- * errno; each names file, line and keyword in the error detail. Output and bookkeeping keys with no
- * effect here (nstlog, nstxout, nstvout, nstfout, nstxout-compressed, title, ...) are accepted.
+ * Reads an .mdp file. Keys are case-blind, '-' and '_' count for nothing in them (and in their
+ * values), ';' begins a comment, a key without a value keeps its default. Options absent take
+ * GROMACS' defaults. A plain cut-off for Coulomb becomes what it is under the Verlet scheme, a
+ * reaction field with epsilon-rf = epsilon-r.
+ *
+ * A key or a value that GROMACS has and this driver does not do is -ENOTSUP; a malformed, unknown,
+ * contradictory or repeated one -EINVAL (also where GROMACS would only warn); a missing file its
+ * errno. Each names file, line and keyword in the error detail. What belongs to an option that is
+ * off (tau-p, pme-order, lincs-order, pull-..., ...) and output and bookkeeping keys with no effect
+ * here (nstlog, nstxout, title, ...) are accepted. `constraints` is accepted whatever it says:
+ * bonds, which it is about, are refused by md_topology_read().
  */
 int md_settings_read(const char *path, struct md_settings *settings);
+
+/* The same from an open stream, which stays open; `name` is what messages call it. */
+int md_settings_read_stream(FILE *stream, const char *name, struct md_settings *settings);
 
 #endif

@@ -9,12 +9,13 @@
 #define MD_TOPOLOGY_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 struct md_atom {
     int type; /* index into the table of types that are in use */
     double charge_e, mass_u;
-    char name[8], residue_name[8];
-    int residue; /* number in the molecule, as written */
+    char name[8], residue_name[8]; /* longer ones are cut, as a .gro cuts them */
+    int residue;                   /* number in the molecule, as written */
 };
 
 /* A rigid three-site water: atoms oxygen, oxygen + 1, oxygen + 2. */
@@ -36,20 +37,20 @@ struct md_molecule_type {
 
 struct md_molecule_block {
     int type;
-    int64_t count;
+    int64_t count;                      /* at least 1 */
     int64_t first_atom, first_molecule; /* running sums, filled by the reader */
 };
 
 struct md_topology {
-    char title[128];
-    int type_count; /* types that present molecules use */
+    char title[128]; /* of [ system ], cut to what fits */
+    int type_count;  /* types that present molecules use, in order of first use */
     /* Pair parameters, [i * type_count + j], V = c12/r^12 - c6/r^6, kJ/mol nm^6 and nm^12, after
      * the combination rule and [ nonbond_params ]. */
     double *c6, *c12;
     char (*type_name)[32];
-    int molecule_type_count;
+    int molecule_type_count; /* those with a count above zero, in order of first use */
     struct md_molecule_type *molecule_types;
-    int block_count;
+    int block_count; /* neighbouring entries of one kind are one block */
     struct md_molecule_block *blocks;
     int64_t atom_count, molecule_count;
 };
@@ -57,23 +58,42 @@ struct md_topology {
 /*
  * Reads a .top with #include (relative to the including file, then `include_dirs` (colon-separated,
  * may be NULL), then GMXLIB, then /usr/share/gromacs/top), #define with text replacement, #undef,
- * #ifdef, #ifndef, #else, #endif and #error; `define` holds "-DA -DB=1" from the .mdp.
+ * #ifdef, #ifndef, #else, #endif and #error; `define` holds "-DA -DB=1" from the .mdp. What the
+ * preprocessor does in detail says preprocess.h.
  *
- * Directives used: defaults, atomtypes, nonbond_params, moleculetype, atoms, settles, exclusions,
- * bonds (for nrexcl only where settles or nothing else needs them), system, molecules. Force-field
- * tables that no present molecule needs are skipped. Whatever a present molecule needs and the
- * driver lacks is -ENOTSUP, naming file, line and keyword; malformed text is -EINVAL likewise.
+ * Directives used: defaults (Lennard-Jones, combination rules 1 to 3), atomtypes, nonbond_params,
+ * moleculetype, atoms, settles, exclusions, bonds (function type 5 only, a connection without a
+ * force), system, molecules. Exclusions are those of nrexcl, counted along settles and bonds, and
+ * the explicit ones. Force-field tables that no present molecule needs are skipped unread. B states
+ * of atoms are ignored, since no option that uses them is accepted.
+ *
+ * Whatever a present molecule needs and the driver lacks is -ENOTSUP, naming file, line and
+ * keyword; malformed or contradictory text is -EINVAL likewise (where GROMACS would only warn too);
+ * an include that is not found -ENOENT. All rigid waters have to be of one geometry and mass.
  */
 int md_topology_read(const char *path, const char *define, const char *include_dirs,
                      struct md_topology **topology);
+
+/* The same from an open stream, which stays open; `name` is what messages call it and what includes
+ * are relative to. */
+int md_topology_read_stream(FILE *stream, const char *name, const char *define,
+                            const char *include_dirs, struct md_topology **topology);
+
+/* Takes NULL. */
 void md_topology_free(struct md_topology *topology);
 
-/* Repeats the box `times` times: every block counts `times` as often, in the order of the file
- * repeated (A B A B ...), as `gmx genconf` leaves atoms. */
+/*
+ * Repeats the box `times` times: every block counts `times` as often, in the order of the file
+ * repeated (A B A B ...), as `gmx genconf` leaves atoms. -EINVAL if `times` is below 1 or the atoms
+ * could not be numbered any more, -ENOMEM; the topology then stays as it was.
+ */
 int md_topology_tile(struct md_topology *topology, int64_t times);
 
-/* Which molecule kind and which atom in it the global atom `atom` is; `molecule` is its global
- * molecule number and `first` the global number of that molecule's first atom. */
+/*
+ * Which molecule kind and which atom in it the global atom `atom` is, 0 <= atom < atom_count;
+ * `molecule` is its global molecule number and `first` the global number of that molecule's first
+ * atom. A binary search over the blocks.
+ */
 void md_topology_locate(const struct md_topology *topology, int64_t atom,
                         const struct md_molecule_type **type, int *index, int64_t *molecule,
                         int64_t *first);

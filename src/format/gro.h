@@ -10,12 +10,12 @@
 #include <stdio.h>
 
 struct gro_label {
-    int residue;
+    int residue; /* as written: it wraps at 99999 */
     char residue_name[6], atom_name[6];
 };
 
 struct gro {
-    char title[128];
+    char title[128]; /* cut to what fits */
     int64_t atom_count;
     struct gro_label *labels;
     double *x_nm;        /* [3 * atom_count] */
@@ -24,13 +24,36 @@ struct gro {
     double box_nm[3][3]; /* row vectors a, b, c; off-diagonals from a nine-number box line */
 };
 
-/* Column width is taken from the distance of the decimal points, as the format defines it, so files
- * of any precision are read. -EINVAL names file and line. */
+/*
+ * Reads the first frame of a file. Column width is taken from the distance of the decimal points of
+ * the first atom, as the format defines it, so files of any precision are read. Atom numbers are
+ * not looked at: they wrap in large files. A box edge may be zero (no periodicity), never negative.
+ *
+ * 0, or: the errno of a file that cannot be opened or read; -EINVAL for text that is not a .gro,
+ * naming file and line; -ENOMEM. Memory is taken as atoms are read, not as the count line promises.
+ * Ends with gro_free().
+ */
 int gro_read(const char *path, struct gro **gro);
+
+/* The same from an open stream, which stays open; `name` is what messages call it. */
+int gro_read_stream(FILE *stream, const char *name, struct gro **gro);
+
+/* Takes NULL. */
 void gro_free(struct gro *gro);
 
-/* Writes with `decimals` decimals for positions (3 is the usual) and one more for velocities.
- * Atomically: a temporary file beside it, fsync, rename. */
+/*
+ * Writes with `decimals` decimals for positions, 1 to 15 (3 is the usual), and one more for
+ * velocities. Three numbers for the box if its off-diagonals are zero, nine otherwise. Residue and
+ * atom numbers are written modulo 100000.
+ *
+ * Atomically: a temporary file beside it, fsync, rename, fsync of the directory, so that a reader
+ * sees the old file or the whole new one. A symbolic link is followed; what is no regular file (a
+ * pipe, /dev/stdout) is written directly.
+ *
+ * -ERANGE names the first atom whose value is not finite or does not fit its column; -EINVAL for
+ * `decimals`; else the errno of the file operation. On failure nothing is left behind and an older
+ * file stays as it was.
+ */
 int gro_write(const char *path, const struct gro *gro, int decimals);
 
 #endif

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writer of GROMACS .gro files.
+//
+// Algorithm: write everything to a new file in the target's directory, fsync, rename over the
+// target, fsync the directory. Advantage: whoever reads sees the old file or the new one, also
+// after a power cut. Disadvantage: it needs the room of both for a moment, and hard links to the
+// old file keep the old text.
+
+#include "format/gro.h"
+
+#include "core/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DECIMALS_MAX = 15 };
+
+// One number, which has to keep to its column: readers go by columns, not by blanks.
+static int print_number(FILE *file, const struct gro *gro, int64_t atom, const char *what,
+                        double value, int decimals, int width)
+{
+    char text[400];
+    int length = snprintf(text, sizeof text, "%*.*f", width, decimals, value);
+    if (!isfinite(value) || length != width)
+        return leat_fail(-ERANGE,
+                         "atom %lld (%s %s): the %s %g does not fit a .gro column of %d "
+                         "characters with %d decimals",
+                         (long long)atom + 1, gro->labels[atom].residue_name,
+                         gro->labels[atom].atom_name, what, value, width, decimals);
+    fputs(text, file);
+    return 0;
+}
+
+static int print_atom(FILE *file, const struct gro *gro, int64_t atom, int decimals)
+{
+    const struct gro_label *label = &gro->labels[atom];
+    int residue = (int)(((int64_t)label->residue % 100000 + 100000) % 100000);
+    fprintf(file, "%5d%-5.5s%5.5s%5d", residue, label->residue_name, label->atom_name,
+            (int)((atom + 1) % 100000));
+    int error = 0;
+    for (int axis = 0; axis < 3 && !error; axis++)
+        error = print_number(file, gro, atom, "coordinate", gro->x_nm[3 * atom + axis], decimals,
+                             decimals + 5);
+    for (int axis = 0; axis < 3 && !error && gro->has_velocities; axis++)
+        error = print_number(file, gro, atom, "velocity", gro->v_nm_ps[3 * atom + axis],
+                             decimals + 1, decimals + 5);
+    putc('\n', file);
+    return error;
+}
+
+static int print_box(FILE *file, const struct gro *gro, int decimals)
+{
+    static const int row[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2};
+    static const int column[9] = {0, 1, 2, 1, 2, 0, 2, 0, 1};
+    int count = 3;
+    for (int i = 0; i < 9; i++) {
+        double value = gro->box_nm[row[i]][column[i]];
+        if (!isfinite(value))
+            return leat_fail(-ERANGE, "the box holds %g, which is not finite", value);
+        if (i >= 3 && value != 0)
+            count = 9;
+    }
+    int precision = decimals > 5 ? decimals : 5;
+    for (int i = 0; i < count; i++)
+        fprintf(file, "%s%*.*f", i ? " " : "", precision + 4 + !i, precision,
+                gro->box_nm[row[i]][column[i]]);
+    putc('\n', file);
+    return 0;
+}
+
+static int print_frame(FILE *file, const struct gro *gro, int decimals)
+{
+    // The title is one line whatever it holds, or the count would not be on the second.
+    fprintf(file, "%.*s\n%5lld\n", (int)strcspn(gro->title, "\r\n"), gro->title,
+            (long long)gro->atom_count);
+    int error = 0;
+    for (int64_t atom = 0; atom < gro->atom_count && !error; atom++)
+        error = print_atom(file, gro, atom, decimals);
+    return error ? error : print_box(file, gro, decimals);
+}
+
+static int fail_file(const char *what, const char *path, int error)
+{
+    return leat_fail(error, "%s: %s: %s", path, what, strerror(-error));
+}
+
+// Writes and closes; `durable` where the file can be synced.
+static int fill(int descriptor, const char *path, const struct gro *gro, int decimals, bool durable)
+{
+    FILE *file = fdopen(descriptor, "w");
+    if (!file) {
+        int error = -errno;
+        close(descriptor);
+        return fail_file("cannot write", path, error);
+    }
+    int error = print_frame(file, gro, decimals);
+    if (error)
+        leat_fail_in(error, "%s", path);
+    if (!error && (fflush(file) || ferror(file) || (durable && fsync(fileno(file)))))
+        error = fail_file("cannot write", path, errno ? -errno : -EIO);
+    if (fclose(file) && !error)
+        error = fail_file("cannot write", path, -errno);
+    return error;
+}
+
+static int write_directly(const char *path, const struct gro *gro, int decimals)
+{
+    int descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return fail_file("cannot open", path, -errno);
+    return fill(descriptor, path, gro, decimals, false);
+}
+
+static int sync_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *directory = slash == path ? strdup("/")
+                      : slash       ? strndup(path, (size_t)(slash - path))
+                                    : strdup(".");
+    if (!directory)
+        return leat_fail(-ENOMEM, "%s: out of memory", path);
+    int error = 0;
+    int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Some file systems cannot sync a directory; the rename has happened all the same.
+    if (descriptor < 0 || (fsync(descriptor) && errno != EINVAL && errno != ENOTSUP))
+        error = fail_file("cannot sync the directory", directory, -errno);
+    if (descriptor >= 0)
+        close(descriptor);
+    free(directory);
+    return error;
+}
+
+static int open_temporary(char *name, size_t size, const char *path, mode_t mode)
+{
+    for (int attempt = 0; attempt < 100; attempt++) {
+        snprintf(name, size, "%s.%ld.%d.tmp", path, (long)getpid(), attempt);
+        int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (descriptor >= 0 || errno != EEXIST)
+            return descriptor;
+    }
+    return -1;
+}
+
+static int write_beside(const char *path, const struct gro *gro, int decimals, mode_t mode,
+                        bool keep_mode)
+{
+    size_t size = strlen(path) + 40;
+    char *name = malloc(size);
+    if (!name)
+        return leat_fail(-ENOMEM, "%s: out of memory", path);
+    int error;
+    int descriptor = open_temporary(name, size, path, mode);
+    if (descriptor < 0) {
+        error = fail_file("cannot create a file beside it", path, -errno);
+        free(name);
+        return error;
+    }
+    if (keep_mode)
+        (void)fchmod(descriptor, mode); // the umask has had its say when the old file was made
+    error = fill(descriptor, path, gro, decimals, true);
+    if (!error && rename(name, path))
+        error = fail_file("cannot rename the new file to", path, -errno);
+    if (error)
+        unlink(name);
+    free(name);
+    return error ? error : sync_directory(path);
+}
+
+int gro_write(const char *path, const struct gro *gro, int decimals)
+{
+    if (decimals < 1 || decimals > DECIMALS_MAX)
+        return leat_fail(-EINVAL, "%s: %d decimals asked for; 1 to %d can be written", path,
+                         decimals, DECIMALS_MAX);
+    struct stat status;
+    bool exists = stat(path, &status) == 0;
+    if (exists && !S_ISREG(status.st_mode))
+        return write_directly(path, gro, decimals);
+    char *target = exists ? realpath(path, NULL) : strdup(path);
+    if (!target)
+        return fail_file("cannot resolve", path, -errno);
+    int error = write_beside(target, gro, decimals, exists ? status.st_mode & 0777 : 0666, exists);
+    free(target);
+    return error;
+}
