@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_LETTER UINT64_MAX /* instead of a size: the sender failed */
+
 struct mail {
     uint64_t outbox, outbox_bytes; /* in the arena */
     char *inbox;
@@ -54,14 +56,12 @@ static int post(struct leat_job *job, int to, const void *letter, uint64_t bytes
     struct mail_cell *own = &job->arena.head->mail[to];
     struct mail_cell *theirs = &leat_arena_head(job, to)->mail[job->rank];
     int error = grow_outbox(job, bytes);
-    if (error)
-        return error;
-    if (bytes)
+    if (!error && bytes)
         memcpy((char *)job->arena.head + job->mail->outbox, letter, bytes);
     theirs->offset = job->mail->outbox;
-    theirs->bytes = bytes;
+    theirs->bytes = error ? NO_LETTER : bytes; // whoever waits for it must not wait in vain
     leat_signal_raise(&theirs->arrived, ++own->sent);
-    return 0;
+    return error;
 }
 
 static int take(struct leat_job *job, int from, uint64_t deadline_ns, uint64_t *bytes)
@@ -75,7 +75,10 @@ static int take(struct leat_job *job, int from, uint64_t deadline_ns, uint64_t *
         return leat_wait_fail(job, error, "letter", from, wanted, seen);
     own->received = wanted;
     *bytes = own->bytes;
-    error = grow_inbox(job->mail, own->bytes);
+    if (own->bytes == NO_LETTER)
+        error = leat_fail(-EREMOTEIO, "rank %d had no memory for its letter", from);
+    else
+        error = grow_inbox(job->mail, own->bytes);
     if (!error && own->bytes)
         memcpy(job->mail->inbox, (const char *)sender + own->offset, own->bytes);
     leat_signal_raise(&sender->mail[job->rank].taken, wanted);
@@ -96,11 +99,17 @@ int leat_mail_swap(struct leat_job *job, int to, const void *letter, uint64_t le
     if (!job->mail && !(job->mail = calloc(1, sizeof *job->mail)))
         return leat_fail(-ENOMEM, "no memory for mail");
     uint64_t deadline_ns = leat_now_ns() + job->timeout_ns;
-    int error = post(job, to, letter, letter_bytes);
-    if (!error)
-        error = take(job, from, deadline_ns, bytes);
-    if (!error)
-        error = await_taken(job, to, deadline_ns);
+    int unsent = post(job, to, letter, letter_bytes);
+    int error = take(job, from, deadline_ns, bytes);
+    if (!error || error == -ENOMEM || error == -EREMOTEIO) {
+        int untaken = await_taken(job, to, deadline_ns);
+        error = error ? error : untaken;
+    }
+    if (unsent)
+        return leat_fail(unsent,
+                         "rank %d has no room in its arena for a letter of %llu bytes to "
+                         "rank %d; set LEAT_ARENA larger",
+                         job->rank, (unsigned long long)letter_bytes, to);
     if (!error)
         *data = job->mail->inbox;
     return error;
