@@ -3,6 +3,11 @@
  * Motion of one rank's own atoms: SETTLE, leap-frog, v-rescale, generated velocities, and the sums
  * that the ranks have to add up. State is in double on either precision; only pairs and halos are
  * in float in mixed precision.
+ *
+ * Every function is a pure one of its arguments and may be called from several threads on different
+ * atoms. The order of every sum is fixed by the indices, so the same input gives the same bits. An
+ * atom's new position and velocity do not depend on which other atoms, or other waters, are on the
+ * rank. Messages name atoms by `id`.
  */
 #ifndef MD_DYNAMICS_H
 #define MD_DYNAMICS_H
@@ -10,7 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rigid waters among the home atoms, local indices of the oxygens (hydrogens follow). */
+/* Rigid waters among the home atoms, local indices of the oxygens (hydrogens follow). Molecules are
+ * whole: no periodic shift inside one. */
 struct md_waters {
     int count;
     const int *oxygen;
@@ -19,57 +25,95 @@ struct md_waters {
 };
 
 struct md_atoms {
-    int count;             /* home atoms */
-    const int64_t *id;     /* global numbers, for random numbers and messages */
+    int count;                  /* home atoms */
+    const int64_t *id;          /* global numbers, for random numbers and messages */
     double *x_nm, *v_nm_ps, *f; /* [3 * count] each; v half a step behind x */
     const double *mass_u;
 };
 
 /*
- * SETTLE (Miyamoto & Kollman, J. Comput. Chem. 13 (1992) 952): moves x_new onto the constraints
- * given the constrained x_old. Where v is not NULL it gets (displacement / dt) added. Where virial
- * is not NULL it gets the constraints' -1/2 sum x_old (x) f added. -EDOM names the atom (by id) when
- * a water cannot be constrained.
+ * SETTLE (Miyamoto & Kollman, J. Comput. Chem. 13 (1992) 952): moves x_new onto the constraints, to
+ * rounding, with forces along the bonds of x_old. x_old may be rounded or otherwise slightly off
+ * the constraints, and may be the same array as x_new: that is how a file's coordinates are
+ * constrained, in one call. Where v is not NULL it gets displacement / dt added. Where virial is
+ * not NULL it gets the constraints' -1/2 sum x_old (x) f added, 3x3, row-major, kJ/mol. dt_ps is
+ * looked at only for those two.
+ *
+ * -EDOM names the oxygen of the first water that cannot be constrained: no solution within a
+ * quarter turn, hydrogens displaced by more than the O-H distance, sites in a line in x_old, or not
+ * finite. -EINVAL: masses and distances that are no rigid triangle's, or a dt that is not positive.
+ * On an error nothing has changed.
  */
 int md_settle(const struct md_waters *waters, const int64_t *id, const double *x_old, double *x_new,
               double *v, double dt_ps, double *virial);
 
-/* Takes the components along the rigid bonds out of v (three linear equations a water). */
+/*
+ * The same for a step: corrects v so that x + v dt satisfies the constraints, which x has to
+ * satisfy already. Better than md_settle by the digits that a position in a large box takes from a
+ * displacement. Errors as above, but v is then partly corrected.
+ */
+int md_settle_step(const struct md_waters *waters, const int64_t *id, const double *x, double *v,
+                   double dt_ps, double *virial);
+
+/* Takes the components along the rigid bonds out of v (three linear equations a water), keeping
+ * momentum and angular momentum. Waters as md_settle leaves them; one without extent keeps its v.
+ */
 void md_settle_velocities(const struct md_waters *waters, const double *x, double *v);
 
 /*
- * One leap-frog step: v += f dt / m (after scaling v by `v_scale`), x += v dt, SETTLE. `ekin_half` gets
- * sum 1/2 m v v^T (3x3, row-major) of the new half-step velocities. -ERANGE names an atom that moves
- * more than `limit_nm` in the step or is not finite; x and v are then as they were for that atom.
- * `x_scratch` is [3 * count].
+ * One leap-frog step: v = v_scale v + f dt / m, x += v dt, constrained by SETTLE (waters may be
+ * NULL). `ekin_half` gets sum 1/2 m v v^T (3x3, row-major) of the new half-step velocities after
+ * constraining; virial as in md_settle.
+ *
+ * -ERANGE names the first atom that would move more than `limit_nm` before constraining, or whose
+ * position, velocity or force is not finite; -EDOM and -EINVAL as md_settle. On an error positions,
+ * velocities, virial and ekin_half of all atoms are as they were. `scratch` is [3 * count].
  */
-int md_leapfrog(struct md_atoms *atoms, const struct md_waters *waters, double dt_ps, double v_scale,
-                double limit_nm, double *x_scratch, double *virial, double ekin_half[9]);
+int md_leapfrog(struct md_atoms *atoms, const struct md_waters *waters, double dt_ps,
+                double v_scale, double limit_nm, double *scratch, double *virial,
+                double ekin_half[9]);
 
 /* Sum of 1/2 m v v^T, and of m v and m, over home atoms, in index order. */
 void md_kinetic(const struct md_atoms *atoms, double ekin[9]);
 void md_momentum(const struct md_atoms *atoms, double momentum[3], double *mass);
+
+/* Takes `velocity` (momentum / mass over all ranks) off every atom. */
 void md_remove_velocity(struct md_atoms *atoms, const double velocity[3]);
 
-/* Maxwell velocities at temperature_k, from counter-based random numbers keyed by (seed, atom id):
- * the same whatever the number of ranks. */
+/*
+ * Maxwell velocities at temperature_k >= 0: each component normal with variance kT / m, from
+ * counter-based random numbers keyed by (seed, atom id, axis): the same whatever the number of
+ * ranks and the order of atoms. Atoms of no mass get zero. The caller then takes out what
+ * constraints forbid (md_settle_velocities) and the motion of the centre of mass, and scales to the
+ * temperature with the degrees of freedom that are left: none of that is done here, since sums over
+ * ranks and the count of degrees are the caller's.
+ */
 void md_generate_velocities(struct md_atoms *atoms, double temperature_k, int64_t seed);
 
 /*
  * v-rescale (Bussi, Donadio, Parrinello, J. Chem. Phys. 126 (2007) 014101): the factor on the
- * velocities for a kinetic energy `ekin` with `degrees` degrees of freedom and target
- * temperature_k; random numbers keyed by (seed, step), so every rank finds the same factor. `heat` gets
- * the energy taken out of the system (add to the conserved energy).
+ * velocities whose kinetic energy is `ekin` (in leap-frog that of the half step they are at), with
+ * `degrees` degrees of freedom (at least 1; need not be whole) and target temperature_k >= 0; dt_ps
+ * is the time since the thermostat last acted. Random numbers are keyed by (seed, step), so every
+ * rank that passes the same ekin finds the same factor.
+ *
+ * `heat` gets the energy taken out of the system, ekin (1 - factor^2): positive when the thermostat
+ * cools. Added up over the run and added to the total energy it gives the conserved energy.
+ *
+ * The factor is the positive root; the exact process would change the sign of all velocities with a
+ * probability that falls as exp(-degrees) and only harms a trajectory. 1 and no heat for tau_ps <
+ * 0, and where ekin or degrees is not positive and finite. tau_ps = 0 draws a new kinetic energy.
  */
 double md_v_rescale(double ekin, double degrees, double temperature_k, double tau_ps, double dt_ps,
                     int64_t seed, int64_t step, double *heat);
 
-/* Least-squares slope, fed one point at a time; exact to rounding for long runs (shifted sums). */
+/* Least-squares slope, fed one point at a time, begun by {0}; sums are of distances to the first
+ * point, so an offset of y or t costs no digits. */
 struct md_slope {
     int64_t count;
     double t0, y0, st, sy, stt, sty;
 };
 void md_slope_add(struct md_slope *slope, double t, double y);
-double md_slope_value(const struct md_slope *slope); /* NAN below two points */
+double md_slope_value(const struct md_slope *slope); /* NAN below two different t */
 
 #endif

@@ -20,8 +20,8 @@ enum md_random_use { MD_RANDOM_VELOCITY = 1, MD_RANDOM_V_RESCALE = 2 };
 /* A sequence of up to 2^33 uniform numbers; plain data on the caller's stack. */
 struct md_random {
     uint32_t key[2], counter[4];
-    uint64_t bits;    /* the block's second half, while has_bits */
-    double gaussian;  /* the second of a pair, while has_gaussian */
+    uint64_t bits;   /* the block's second half, while has_bits */
+    double gaussian; /* the second of a pair, while has_gaussian */
     bool has_bits, has_gaussian;
 };
 

@@ -13,28 +13,6 @@
 
 #include <math.h>
 
-void md_kinetic(const struct md_atoms *atoms, double ekin[9])
-{
-    double xx = 0.0, xy = 0.0, xz = 0.0, yy = 0.0, yz = 0.0, zz = 0.0;
-    for (int i = 0; i < atoms->count; i++) {
-        const double *v = atoms->v_nm_ps + 3 * (int64_t)i;
-        double half = 0.5 * atoms->mass_u[i];
-        double x = half * v[0], y = half * v[1], z = half * v[2];
-        xx += x * v[0];
-        xy += x * v[1];
-        xz += x * v[2];
-        yy += y * v[1];
-        yz += y * v[2];
-        zz += z * v[2];
-    }
-    ekin[0] = xx;
-    ekin[1] = ekin[3] = xy;
-    ekin[2] = ekin[6] = xz;
-    ekin[4] = yy;
-    ekin[5] = ekin[7] = yz;
-    ekin[8] = zz;
-}
-
 void md_momentum(const struct md_atoms *atoms, double momentum[3], double *mass)
 {
     double x = 0.0, y = 0.0, z = 0.0, m = 0.0;
