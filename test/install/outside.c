@@ -51,7 +51,7 @@ static int copy_and_count(leat_job *job)
 int main(void)
 {
     leat_job *job = NULL;
-    const leat_options options = {.size = sizeof options, .arena_bytes = 1 << 20};
+    const leat_options options = {.size = sizeof options, .arena_bytes = 1 << 24};
     int error = leat_open(&options, &job);
     if (error)
         return fail("leat_open", error);
