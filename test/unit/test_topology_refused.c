@@ -123,7 +123,7 @@ static void test_malformed_entries_name_their_line(void **state)
         int lines = 0;
         for (const char *at = text; *at; at++)
             lines += *at == '\n';
-        char word[20];
+        char word[40];
         snprintf(word, sizeof word, "test.top:%d:", lines);
         refuse(-EINVAL, text, word);
         assert_non_null(strstr(leat_error_detail(), entries[i][1]));
