@@ -77,7 +77,7 @@ check_cppcheck() {
         --language=c --enable=warning,performance,portability --inline-suppr \
         --error-exitcode=1 --suppress=missingIncludeSystem --suppress=memleak \
         -D__x86_64__=1 -D__linux__=1 -D__GNUC__=12 \
-        -D'json_array_foreach(a,i,v)=while((v=json_array_get(a,i++)))' \
+        -D'json_array_foreach(a,i,v)=while((v=json_array_get(a,(i=0))))' \
         -D'json_object_foreach(o,k,v)=while((v=json_object_get(o,k)))' \
         -Iinclude -Isrc -Iapps -Icli
 }
