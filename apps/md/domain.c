@@ -379,6 +379,7 @@ int md_domain_partition(struct md_rank *rank)
         error = md_local_ghosts(rank);
     if (!error)
         error = build_list(rank, info.zone);
+    error = leat_agree(rank->job, error);
     md_clock_lap(&rank->clock, PHASE_LIST);
     return error;
 }

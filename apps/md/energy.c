@@ -51,7 +51,7 @@ static void sum_forces(const struct md_atoms *atoms, double sum[3], double *leng
 }
 
 // Newton's third law over all ranks: a ghost whose force was lost, or taken twice, shows here.
-static int watch_forces(const struct md_rank *rank)
+static int watch_forces(struct md_rank *rank)
 {
     const struct md_energy *energy = &rank->energy;
     const double *net = energy->net_force;
@@ -62,6 +62,7 @@ static int watch_forces(const struct md_rank *rank)
     double allowed = part * (energy->force_sum + (double)rank->system.atom_count);
     if (length <= allowed)
         return 0;
+    rank->alike = true;
     return leat_fail(-EBADMSG,
                      "the forces on all atoms add up to (%.6g, %.6g, %.6g) kJ/mol/nm, more than "
                      "%g of the sum of their lengths, %.6g: forces of ghosts were lost or counted "
@@ -69,11 +70,12 @@ static int watch_forces(const struct md_rank *rank)
                      net[0], net[1], net[2], part, energy->force_sum);
 }
 
-static int watch_energies(const struct md_rank *rank)
+static int watch_energies(struct md_rank *rank)
 {
     const struct md_energy *energy = &rank->energy;
     if (isfinite(energy->potential) && isfinite(energy->kinetic))
         return 0;
+    rank->alike = true;
     return leat_fail(-EBADMSG,
                      "the energy is not finite (LJ %g, Coulomb %g, kinetic %g kJ/mol); look for "
                      "atoms on top of each other, or take a shorter step",
@@ -135,6 +137,7 @@ int md_check_count(struct md_rank *rank)
         return error;
     if (count == (double)rank->system.atom_count)
         return 0;
+    rank->alike = true;
     return leat_fail(-EBADMSG,
                      "the ranks have %.0f atoms between them after a migration, not %lld; this is "
                      "a fault of the program",

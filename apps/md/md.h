@@ -92,6 +92,7 @@ struct md_rank {
     double *forces; /* rank 0, with --forces: [3 * atom_count] of the last step */
     double loop_s;  /* wall time of the step loop */
     bool looping;   /* errors from here on are printed by the rank that met them */
+    bool alike;     /* but this one, which every rank has met */
 };
 
 /* ---- domain.c ---- */

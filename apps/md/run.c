@@ -6,9 +6,10 @@
 // the steps that ask for them. Advantage: two exchanges a step and nothing else between ranks.
 // Disadvantage: a fault that only a sum shows is seen up to nstcalcenergy steps late.
 //
-// Errors: until the loop begins all ranks come to the same verdict and rank 0 prints it. In the
-// loop the rank that met the error prints it, and closes the job with it as the reason, which is
-// what its peers then find.
+// Errors are printed once a cause. Until the loop begins all ranks come to the same verdict and
+// rank 0 prints it. In the loop the rank that met the error prints it, and closes the job with it
+// as the reason, which is what its peers then find. When a rank was killed, all that miss it say
+// so.
 
 #include "core/error.h"
 #include "core/log.h"
@@ -177,11 +178,28 @@ static int exit_status(int error)
     return error == 0 ? 0 : error == -ETIMEDOUT ? 124 : 1;
 }
 
+// The rank that failed first has left with a reason, which it has printed.
+static bool told_by_peer(const struct md_rank *rank)
+{
+    const struct segment_head *head = rank->job->segment->head;
+    int first = __atomic_load_n(&head->first_failed, __ATOMIC_ACQUIRE) - 1;
+    if (first < 0 || first == rank->rank)
+        return false;
+    const struct rank_record *record = leat_rank_record(rank->job, first);
+    uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+    return (state == RANK_CLOSED || state == RANK_DEAD) && record->failed;
+}
+
+static bool is_mine_to_print(const struct md_rank *rank, int error)
+{
+    if (!rank->looping || rank->alike)
+        return rank->rank == 0;
+    return error != -EREMOTEIO && !(error == -ECONNRESET && told_by_peer(rank));
+}
+
 static void complain(const struct md_rank *rank, int error)
 {
-    // What another rank decided, that rank prints.
-    bool mine = rank->looping ? error != -EREMOTEIO : rank->rank == 0;
-    if (mine)
+    if (is_mine_to_print(rank, error))
         leat_log(LOG_WARN, LOG_ERROR, rank->rank_count > 1 ? rank->rank : -1, "%s",
                  leat_error_detail());
 }
