@@ -48,6 +48,12 @@ __attribute__((format(printf, 1, 2))) static void report(const char *format, ...
         _exit(97);
 }
 
+// Should a launcher not do what is tested, its ranks go in the end.
+static void limit_life(void)
+{
+    alarm(3 * JOB_LIMIT_MS / 1000);
+}
+
 static void pause_for_ever(void)
 {
     for (;;)
@@ -115,6 +121,7 @@ static int rank_with_child(char **argv)
     if (fork() > 0)
         return rank_wait(argv);
     signal(SIGTERM, report_signal);
+    limit_life(); // a child does not inherit it
     report("child %d\n", (int)getpid());
     pause_for_ever();
     return 0;
@@ -179,7 +186,7 @@ static int rank_await(char **argv)
     if (leat_open(&options, &job))
         return 1;
     if (rank_number() == 1) {
-        if (!strcmp(argv[0], "die"))
+        if (!strcmp(argv[0], "die") || !strcmp(argv[0], "late"))
             return rank_wait(argv);
         leat_close(job, !strcmp(argv[0], "fail") ? "the box is too small" : NULL);
         return !strcmp(argv[0], "fail") ? 1 : 0;
@@ -188,6 +195,9 @@ static int rank_await(char **argv)
         return 1;
     const leat_event event = {.signal = {region, 0}, .at_least = 1, .from = 1};
     report("0 %d\n", (int)getpid());
+    char byte;
+    if (!strcmp(argv[0], "late") && read(fd_named("TEST_GO_FD"), &byte, 1) != 1)
+        return 95;
     int error = leat_wait(job, &event, 1, LEAT_WAIT_ALL, -1, NULL);
     report("wait: %d %s\n", error, leat_error_detail());
     leat_close(job, NULL);
@@ -214,8 +224,10 @@ void job_play_role(int argc, char **argv)
     if (argc < 3 || strcmp(argv[1], "rank") != 0)
         return;
     for (size_t i = 0; i < sizeof rank_roles / sizeof *rank_roles; i++)
-        if (!strcmp(argv[2], rank_roles[i].name))
+        if (!strcmp(argv[2], rank_roles[i].name)) {
+            limit_life();
             exit(rank_roles[i].run(argv + 3));
+        }
     exit(94);
 }
 

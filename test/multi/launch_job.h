@@ -46,7 +46,8 @@ struct job {
  *   environment    opens leat and reports what it is told
  *   stdin          reports what it reads
  *   inherited      reports what it has inherited beyond what its launcher had
- *   await HOW      rank 0 waits for a signal of rank 1, which stays ("die"), fails or leaves
+ *   await HOW      rank 0 waits for a signal of rank 1, which stays ("die"), fails or leaves;
+ *                  "late": as die, but rank 0 first reads a byte from `go`
  */
 void job_play_role(int argc, char **argv);
 

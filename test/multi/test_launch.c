@@ -198,7 +198,9 @@ static void test_survivors_go_on_when_asked_to(void **state)
     kill(second, SIGKILL);
     job_read_error(&job, message, sizeof message);
     job_expect_words(message, "leat: rank 2 (pid ");
-    assert_int_equal(kill(job_pid(&job, "0"), 0), 0);
+    // Longer than any grace that others would have had: nothing is said and nothing ends.
+    struct pollfd poller = {.fd = job.said, .events = POLLIN};
+    assert_int_equal(poll(&poller, 1, 1600), 0);
     assert_int_equal(write(job.go, "g", 1), 1);
     job_finish(&job, 128 + SIGKILL);
     assert_string_equal(job.error_text, "");
@@ -254,6 +256,20 @@ static void test_a_waiting_peer_hears_of_the_death(void **state)
 {
     (void)state;
     expect_await("die", "rank 1", 128 + SIGKILL);
+}
+
+static void test_a_peer_that_comes_later_hears_how_the_rank_ended(void **state)
+{
+    (void)state;
+    struct job job;
+    char message[256];
+    job_start_role(&job, 2, true, JOB_ROLE("await", "late"));
+    job_await_lines(&job, 2);
+    kill(job_pid(&job, "1"), SIGKILL);
+    job_read_error(&job, message, sizeof message); // the launcher has seen it
+    assert_int_equal(write(job.go, "g", 1), 1);
+    job_finish(&job, 128 + SIGKILL);
+    job_expect_words(job.text, "rank 1 was killed by signal 9");
 }
 
 static void test_a_waiting_peer_hears_of_the_failure_and_its_reason(void **state)
@@ -374,6 +390,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sigterm_is_handed_on),
         cmocka_unit_test(test_sigint_is_handed_on_and_a_second_one_kills),
         cmocka_unit_test(test_a_waiting_peer_hears_of_the_death),
+        cmocka_unit_test(test_a_peer_that_comes_later_hears_how_the_rank_ended),
         cmocka_unit_test(test_a_waiting_peer_hears_of_the_failure_and_its_reason),
         cmocka_unit_test(test_a_waiting_peer_hears_of_the_orderly_end),
         cmocka_unit_test(test_a_missing_program_gives_127),
