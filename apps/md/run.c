@@ -92,9 +92,10 @@ static int take_step(struct md_rank *rank)
     bool partition = rank->step == 0 || rank->step % settings->nstlist == 0;
     struct md_terms terms;
     int error = partition ? md_domain_partition(rank) : md_domain_refresh(rank);
+    if (error)
+        return error;
     rank->looping = true;
-    if (!error)
-        error = md_forces(rank, want, &terms);
+    error = md_forces(rank, want, &terms);
     if (!error && last)
         error = md_collect(rank);
     if (error)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`leat md` where something is wrong: the right status, one message, nobody left waiting."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import leat_md  # noqa: E402
+
+
+def fails(directory, files, *options, status=1, **keywords):
+    done = leat_md.Run(directory, files, *options, **keywords)
+    assert done.status == status, f"status {done.status} of {done.command}\n{done.err}"
+    assert done.out == "", done.out
+    return done.err
+
+
+def own_lines(text):
+    """Lines of ranks, without the launcher's."""
+    return [line for line in text.splitlines() if line.startswith(("leat[", "leat:")) and
+            "exited with status" not in line and "warning" not in line]
+
+
+def edited(directory, name, change):
+    """The shipped water with its lines changed."""
+    lines = (leat_md.DATA / "water.gro").read_text(encoding="utf-8").splitlines()
+    path = pathlib.Path(directory) / name
+    path.write_text("\n".join(change(lines)) + "\n", encoding="utf-8")
+    return path, leat_md.DATA / "water.top", leat_md.DATA / "water.mdp"
+
+
+def test_a_missing_file_is_named_once(directory):
+    gro, top, mdp = leat_md.water()
+    for options in ((), ("-n", 3), ("-n", 3, "--rank-threads")):
+        text = fails(directory, (gro.parent / "missing.gro", top, mdp), *options)
+        assert len(own_lines(text)) == 1 and "missing.gro" in own_lines(text)[0], text
+
+
+def test_files_that_do_not_fit_are_refused(directory):
+    files = edited(directory, "short.gro", lambda lines: [lines[0], " 2997", *lines[2:-4],
+                                                          lines[-1]])
+    text = fails(directory, files, "-n", 2)
+    assert "2997" in text and "3000" in text and "short.gro" in text, text
+
+
+def test_a_box_too_small_for_the_list_is_refused_before_a_step(directory):
+    files = edited(directory, "thin.gro", lambda lines: lines[:-1] + ["   1.70000   3.2 3.2"])
+    text = fails(directory, files, "-n", 2)
+    assert len(own_lines(text)) == 1 and "0.9 nm" in text and "1.7 nm" in text, text
+
+
+def test_more_domains_than_the_cutoff_allows_are_refused(directory):
+    gro, top, mdp = leat_md.water()
+    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "long.mdp", rcoulomb="1.4",
+                                rvdw="1.4", nstlist="1")
+    text = fails(directory, (gro, top, mdp), "-n", 2, "--grid", "2x1x1", "--tile", "1x1x1",
+                 "--steps", 0)
+    assert len(own_lines(text)) == 1, text
+
+
+def test_a_molecule_torn_apart_names_the_atom(directory):
+    def tear(lines):
+        lines[102] = lines[102][:20] + " 150.000" + lines[102][28:]
+        return lines
+
+    text = fails(directory, edited(directory, "torn.gro", tear), "-n", 4)
+    assert len(own_lines(text)) == 1 and "atom" in text, text
+
+
+def test_an_atom_much_too_fast_names_atom_and_step(directory):
+    def speed_up(lines):
+        for line in (101, 102, 103):  # one whole molecule, so that no bond is the obstacle
+            row = int(line) - 1
+            lines[row] = lines[row][:44] + "9000.0000"[:8] + lines[row][52:]
+        return lines
+
+    gro, top, mdp = edited(directory, "fast.gro", speed_up)
+    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "fast.mdp", continuation="yes",
+                                verlet_buffer_tolerance="-1", rlist="1.0")
+    for options in ((), ("-n", 4), ("-n", 4, "--rank-threads")):
+        text = fails(directory, (gro, top, mdp), *options)
+        lines = own_lines(text)
+        assert len(lines) == 1 and "step 0" in lines[0] and "atom" in lines[0], text
+
+
+def test_two_atoms_in_one_place_end_with_an_error(directory):
+    def pile_up(lines):
+        for offset in range(3):  # second molecule onto the first
+            lines[5 + offset] = lines[5 + offset][:20] + lines[2 + offset][20:44] + lines[5 + offset][44:]
+        return lines
+
+    files = edited(directory, "pile.gro", pile_up)
+    text = fails(directory, files, "-n", 2)
+    assert len(own_lines(text)) == 1 and "step 0" in text, text
+
+
+def children(pid):
+    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in path.read_text(encoding="utf-8").split()]
+
+
+def long_run(directory, ranks, timeout_s):
+    gro, top, mdp = (str(path) for path in leat_md.water())
+    command = [leat_md.leat_bin(), "md", "--gro", gro, "--top", top, "--mdp", mdp, "-n", str(ranks),
+               "--steps", "100000000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               cwd=directory, env={**os.environ, "LEAT_TIMEOUT": str(timeout_s)})
+    return process
+
+
+def wait_until_busy(process, ranks):
+    """Until every rank has computed for a while: CPU time is the only thing to see from outside."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        pids = children(process.pid)
+        used = []
+        for pid in pids:
+            stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+            words = stat.rsplit(")", 1)[1].split()
+            used.append((int(words[11]) + int(words[12])) / ticks)
+        if len(pids) == ranks and min(used) > 0.3:
+            return pids
+        time.sleep(0.02)
+    raise AssertionError("the ranks did not start to compute within a minute")
+
+
+def finish(process, seconds):
+    try:
+        return process.communicate(timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+def test_survivors_of_a_killed_rank_name_it(directory):
+    process = long_run(directory, 4, 60)
+    try:
+        pids = wait_until_busy(process, 4)
+        os.kill(pids[2], signal.SIGKILL)
+        text = finish(process, 20)  # far below LEAT_TIMEOUT
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGKILL, text
+    assert "killed by signal 9" in text and "step " in text, text
+    assert any(line.startswith("leat[") and "rank 2" in line for line in text.splitlines()), text
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def test_survivors_of_a_stopped_rank_time_out(directory):
+    process = long_run(directory, 4, 2)
+    try:
+        pids = wait_until_busy(process, 4)
+        os.kill(pids[1], signal.SIGSTOP)
+        text = finish(process, 40)
+    finally:
+        process.kill()
+    assert process.returncode == 124, text
+    assert any("rank 1" in line and "step " in line for line in own_lines(text)), text
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def test_wrong_usage_is_status_two(directory):
+    files = leat_md.water()
+    for options in (("--grid", "2x2x1", "-n", 3), ("--order", "yxz"), ("-n", "0"), ("--steps", "-1"),
+                    ("--tile", "0x1x1"), ("--oracle", "--out", "x.gro"), ("surplus",)):
+        fails(directory, files, *options, status=2)
+
+
+def test_what_is_missing_says_so(directory):
+    files = leat_md.water()
+    assert "onehop" in fails(directory, files, "--plan", "onehop")
+    assert "cuda" in fails(directory, files, "--device", "cuda", status=77)
+
+
+def test_a_job_of_another_size_is_refused(directory):
+    gro, top, mdp = (str(path) for path in leat_md.water())
+    leat = leat_md.leat_bin()
+    command = [leat, "run", "-n", "2", leat, "md", "--gro", gro, "--top", top, "--mdp", mdp,
+               "--steps", "0"]
+    done = subprocess.run([*command, "-n", "3"], capture_output=True, text=True, timeout=60,
+                          check=False, cwd=directory)
+    assert done.returncode == 2 and "3" in done.stderr, done.stderr
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
+                          cwd=directory)
+    assert done.returncode == 0 and "2 ranks" in done.stdout, done.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(leat_md.main(globals()))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of `leat md` that move: what has to be the same to the bit, and what to rounding."""
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import compare  # noqa: E402
+import leat_md  # noqa: E402
+
+DOUBLE = ("--precision", "double")
+
+
+def outcome(directory, *options, files=None):
+    done = leat_md.run(directory, files or leat_md.water(), "--out", "out.gro", *options)
+    coordinates = (pathlib.Path(directory) / "out.gro").read_text(encoding="utf-8")
+    forces = pathlib.Path(done.forces_path).read_text(encoding="utf-8")
+    return done, coordinates, forces
+
+
+def same(directory, first, second):
+    one, two = outcome(directory, *first), outcome(directory, *second)
+    assert one[1] == two[1], "coordinates differ"
+    assert one[2] == two[2], "forces differ"
+    assert one[0].report()["energy"] == two[0].report()["energy"]
+
+
+def test_two_runs_agree_to_the_bit(directory):
+    for options in (("-n", 1), ("-n", 4), (*DOUBLE, "-n", 8, "--grid", "2x2x2")):
+        run = (*options, "--steps", 60)
+        same(directory, run, run)
+
+
+def test_modes_and_launches_agree_to_the_bit(directory):
+    run = ("-n", 4, "--grid", "2x2x1", "--steps", 60)
+    same(directory, (*run, "--mode", "fused"), (*run, "--mode", "host"))
+    same(directory, run, (*run, "--rank-threads"))
+
+
+def test_ranks_agree_after_a_step_in_double(directory):
+    files = leat_md.water()
+    one = leat_md.run(directory, files, *DOUBLE, "--steps", 1)
+    energy = one.report()["energy"]
+    for options in [("-n", 2), ("-n", 4, "--grid", "4x1x1"), ("-n", 8, "--grid", "2x2x2"),
+                    ("-n", 12, "--grid", "2x3x2", "--order", "xyz")]:
+        several = leat_md.run(directory, files, *DOUBLE, "--steps", 1, "--rank-threads", *options)
+        leat_md.assert_agrees(several, 1e-12, energy, one.forces)
+
+
+def test_ranks_agree_over_a_migration(directory):
+    gro, top, mdp = leat_md.water()
+    # With a buffer that no pair crosses; otherwise which pairs are missed depends on the domains.
+    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "wide.mdp",
+                                verlet_buffer_tolerance="1e-7")
+    files = gro, top, mdp
+    one = leat_md.run(directory, files, *DOUBLE, "--steps", 45)
+    several = leat_md.run(directory, files, *DOUBLE, "--steps", 45, "-n", 8, "--grid", "2x2x2",
+                          "--rank-threads")
+    # Molecules have changed ranks twice; rounding has grown, but nothing else has come in.
+    leat_md.assert_agrees(several, 1e-9, one.report()["energy"], one.forces)
+
+
+def test_two_waters_move_alike_on_empty_domains(directory):
+    files = leat_md.shared_case("two", "nve.mdp")
+    one = leat_md.run(directory, files, *DOUBLE, "--steps", 200)
+    for ranks, grid in [(4, "2x2x1"), (8, "2x2x2"), (8, "8x1x1")]:
+        several = leat_md.run(directory, files, *DOUBLE, "--steps", 200, "-n", ranks, "--grid", grid)
+        leat_md.assert_agrees(several, 1e-8, one.report()["energy"], one.forces)
+
+
+def test_forces_add_up_to_nothing(directory):
+    for precision, limit in (("mixed", 1e-4), ("double", 1e-10)):
+        done = leat_md.run(directory, leat_md.water(), "-n", 4, "--steps", 40, "--precision",
+                           precision)
+        lengths = sum(math.sqrt(x * x + y * y + z * z) for x, y, z in done.forces)
+        net = math.sqrt(sum(f * f for f in done.report()["net_force"]))
+        assert 0.0 < lengths and net <= limit * lengths, (precision, net, lengths)
+
+
+def test_a_repeated_box_has_the_energy_as_often(directory):
+    files = leat_md.water()
+    one = leat_md.run(directory, files, *DOUBLE, "--steps", 0)
+    many = leat_md.run(directory, files, *DOUBLE, "--steps", 0, "--tile", "2x1x2", "-n", 4)
+    for term, value in one.report()["energy"].items():
+        assert abs(many.report()["energy"][term] - 4.0 * value) <= 1e-9 * abs(4.0 * value), term
+    assert many.report()["atoms"] == 12000
+    # Copies of the whole follow one another.
+    assert compare.force_deviation(many.forces, one.forces * 4) < 1e-10
+
+
+def test_v_rescale_brings_the_temperature(directory):
+    gro, top, mdp = leat_md.water()
+    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "t.mdp", tcoupl="v-rescale",
+                                tau_t="0.02", ref_t="330", tc_grps="System", nsttcouple="5")
+    done = leat_md.run(directory, (gro, top, mdp), "--steps", 400, "-n", 2)
+    temperature = done.report()["temperature_k"]
+    # Fluctuations are 330 K * sqrt(2 / 5997), 6 K.
+    assert abs(temperature - 330.0) < 30.0, temperature
+    threads = leat_md.run(directory, (gro, top, mdp), "--steps", 400, "-n", 2, "--rank-threads")
+    assert threads.report()["energy"] == done.report()["energy"]
+
+
+def test_generated_velocities_have_the_temperature(directory):
+    gro, top, mdp = leat_md.water()
+    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "g.mdp", gen_vel="yes",
+                                gen_temp="250", gen_seed="7")
+    one = leat_md.run(directory, (gro, top, mdp), "--steps", 0).report()["temperature_k"]
+    four = leat_md.run(directory, (gro, top, mdp), "--steps", 0, "-n", 4).report()["temperature_k"]
+    assert abs(one - 250.0) < 1e-9 and abs(four - 250.0) < 1e-9, (one, four)
+
+
+def test_the_conserved_energy_is_conserved(directory):
+    done = leat_md.run(directory, leat_md.water(), "--steps", 600, "-n", 2)
+    report = done.report()
+    assert abs(report["drift_kj_mol_ps_atom"]) < 0.02, report["drift_kj_mol_ps_atom"]
+    energy = report["energy"]
+    assert energy["conserved"] == energy["total"]
+    assert abs(energy["total"] - energy["potential"] - energy["kinetic"]) < 1e-9 * abs(
+        energy["potential"])
+    assert report["ns_per_day"] > 0.0 and report["pressure_bar"] is not None
+
+
+if __name__ == "__main__":
+    sys.exit(leat_md.main(globals()))
