@@ -106,30 +106,30 @@ static const char *text_of(const json_t *object, const char *key)
 static void print_settings(const json_t *info)
 {
     const json_t *file = json_object_get(info, "settings_file");
-    const json_t *setting;
-    size_t i;
+    const json_t *settings = json_object_get(info, "settings");
     if (file)
         printf("\nsettings file: %s%s\n", text_of(file, "path"),
                json_is_true(json_object_get(file, "present")) ? "" : " (absent)");
     printf("\n%-13s %-12s %-12s %s\n", "setting", "value", "source", "what it is");
-    json_array_foreach(json_object_get(info, "settings"), i, setting)
+    for (size_t i = 0; i < json_array_size(settings); i++) {
+        const json_t *setting = json_array_get(settings, i);
         printf("%-13s %-12s %-12s %s\n", text_of(setting, "name"), text_of(setting, "value"),
                text_of(setting, "source"), text_of(setting, "help"));
+    }
 }
 
 static void print_text(const json_t *info, int with_config)
 {
     const json_t *host = json_object_get(info, "host");
-    const json_t *transport;
-    size_t i;
+    const json_t *transports = json_object_get(info, "transports");
     printf("leat %s (%s; %s)\n", text_of(info, "version"), text_of(info, "build"),
            text_of(info, "compiler"));
     printf("host:       %d cores, %d of them usable\n",
            (int)json_integer_value(json_object_get(host, "cores")),
            (int)json_integer_value(json_object_get(host, "usable_cores")));
     printf("devices:    cpu\n");
-    json_array_foreach(json_object_get(info, "transports"), i, transport)
-    {
+    for (size_t i = 0; i < json_array_size(transports); i++) {
+        const json_t *transport = json_array_get(transports, i);
         const char *absent = text_of(transport, "absent");
         printf("%-11s %-8s  %s%s\n", i ? "" : "transports:", text_of(transport, "name"),
                *absent ? "absent: " : "present", absent);

@@ -27,14 +27,15 @@
 
 // ---- Ranks ----
 
-static int rank_number(void)
+static int number_named(const char *variable)
 {
-    return atoi(getenv("LEAT_RANK"));
+    const char *text = getenv(variable);
+    return text ? atoi(text) : -1;
 }
 
-static int fd_named(const char *variable)
+static int rank_number(void)
 {
-    return atoi(getenv(variable));
+    return number_named("LEAT_RANK");
 }
 
 __attribute__((format(printf, 1, 2))) static void report(const char *format, ...)
@@ -44,7 +45,7 @@ __attribute__((format(printf, 1, 2))) static void report(const char *format, ...
     va_start(arguments, format);
     int length = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    if (write(fd_named("TEST_REPORT_FD"), line, (size_t)length) != length)
+    if (write(number_named("TEST_REPORT_FD"), line, (size_t)length) != length)
         _exit(97);
 }
 
@@ -74,9 +75,15 @@ static int rank_wait(char **argv)
     return 0;
 }
 
+// A handler may not look up the environment.
+static volatile sig_atomic_t signal_fd = -1;
+
 static void report_signal(int number)
 {
-    report("signal %d\n", number);
+    static const char line[] = "signal\n";
+    (void)number;
+    if (write(signal_fd, line, sizeof line - 1) < 0)
+        _exit(97);
 }
 
 static int rank_deaf(char **argv)
@@ -113,7 +120,7 @@ static int rank_obey(char **argv)
     if (rank_number() > 0)
         return rank_wait(argv);
     report("0 %d\n", (int)getpid());
-    return read(fd_named("TEST_GO_FD"), &byte, 1) == 1 ? 0 : 95;
+    return read(number_named("TEST_GO_FD"), &byte, 1) == 1 ? 0 : 95;
 }
 
 static int rank_with_child(char **argv)
@@ -172,7 +179,7 @@ static int rank_inherited(char **argv)
     for (int number = 1; number < 32; number++)
         signals += sigismember(&blocked, number) == 1;
     report("%d descriptors, %d blocked signals\n",
-           count_descriptors() - fd_named("TEST_DESCRIPTORS"), signals);
+           count_descriptors() - number_named("TEST_DESCRIPTORS"), signals);
     return 0;
 }
 
@@ -196,7 +203,7 @@ static int rank_await(char **argv)
     const leat_event event = {.signal = {region, 0}, .at_least = 1, .from = 1};
     report("0 %d\n", (int)getpid());
     char byte;
-    if (!strcmp(argv[0], "late") && read(fd_named("TEST_GO_FD"), &byte, 1) != 1)
+    if (!strcmp(argv[0], "late") && read(number_named("TEST_GO_FD"), &byte, 1) != 1)
         return 95;
     int error = leat_wait(job, &event, 1, LEAT_WAIT_ALL, -1, NULL);
     report("wait: %d %s\n", error, leat_error_detail());
@@ -226,6 +233,7 @@ void job_play_role(int argc, char **argv)
     for (size_t i = 0; i < sizeof rank_roles / sizeof *rank_roles; i++)
         if (!strcmp(argv[2], rank_roles[i].name)) {
             limit_life();
+            signal_fd = number_named("TEST_REPORT_FD");
             exit(rank_roles[i].run(argv + 3));
         }
     exit(94);
@@ -348,9 +356,10 @@ pid_t job_pid(const struct job *job, const char *who)
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }
-    if (!line)
-        fail_msg("%s did not report itself in \"%s\"", who, job->text);
-    return (pid_t)atoi(line + strlen(key));
+    if (line)
+        return (pid_t)atoi(line + strlen(key));
+    fail_msg("%s did not report itself in \"%s\"", who, job->text);
+    return -1;
 }
 
 void job_read_error(struct job *job, char *text, size_t bytes)

@@ -39,7 +39,7 @@ struct job {
  * Plays the role that argv names and does not return, in a process that was started as a rank:
  *   exit S0 S1...  ends with the status of its rank
  *   wait, deaf, polite  report "RANK PID", then stay; deaf ones catch SIGINT and SIGTERM and report
- *                  "signal N", polite ones exit 0 on SIGTERM
+ *                  "signal", polite ones exit 0 on SIGTERM
  *   stop           as wait, but ranks from 1 on stop themselves
  *   obey           as wait, but rank 0 exits 0 once it can read a byte from `go`
  *   with_child     as wait, with a deaf child, which reports "child PID"

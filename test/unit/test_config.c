@@ -21,8 +21,6 @@
 
 #include <cmocka.h>
 
-extern char **environ;
-
 // ---- An environment of its own for each test ----
 
 struct place {
@@ -190,7 +188,7 @@ static void test_the_default_file_lies_in_the_home_directory(void **state)
     char path[200], directory[160], expected[200];
     snprintf(directory, sizeof directory, "%s/.config", place.directory);
     assert_int_equal(mkdir(directory, 0700), 0);
-    strcat(directory, "/leat");
+    snprintf(directory, sizeof directory, "%s/.config/leat", place.directory);
     assert_int_equal(mkdir(directory, 0700), 0);
     snprintf(expected, sizeof expected, "%s/leat.conf", directory);
     write_file("LEAT_BLOCKS = 5\n");
@@ -357,9 +355,10 @@ static void test_every_path_of_the_table_can_be_named(void **state)
 static void test_a_rule_that_does_not_fit_is_refused_not_cut(void **state)
 {
     (void)state;
-    char rule[256] = "forbid:shm";
-    while (strlen(rule) < sizeof((struct config *)0)->paths)
-        strcat(rule, ",shm");
+    char rule[256];
+    size_t used = (size_t)snprintf(rule, sizeof rule, "forbid:shm");
+    while (used < sizeof((struct config *)0)->paths)
+        used += (size_t)snprintf(rule + used, sizeof rule - used, ",shm");
     setenv("LEAT_PATHS", rule, 1);
     expect_refusal(NULL, -EINVAL, WORDS("LEAT_PATHS", "characters"));
 }
