@@ -29,6 +29,11 @@ extern "C" {
 
 enum leat_order { LEAT_ORDER_ZYX, LEAT_ORDER_XYZ };
 
+enum leat_plan_kind {
+    LEAT_PLAN_FORWARDED, /* neighbours only; what others need is passed on, pulse after pulse */
+    LEAT_PLAN_ONEHOP     /* every domain within the cut-off directly; no pulse waits for another */
+};
+
 /* A periodic box cut into grid[0] x grid[1] x grid[2] equal domains; rank = (x * ny + y) * nz + z.
  */
 typedef struct leat_decomposition {
@@ -37,6 +42,7 @@ typedef struct leat_decomposition {
     enum leat_order order; /* order of dimensions on the way forward; back is the reverse */
     double box_nm[3][3];   /* row vectors a, b, c; orthorhombic only, so far: -ENOTSUP otherwise */
     double cutoff_nm;      /* every pair closer than this is found on exactly one rank */
+    enum leat_plan_kind kind;
 } leat_decomposition;
 
 /*
@@ -60,12 +66,14 @@ typedef struct leat_groups {
 
 /* ---- Plans -------------------------------------------------------------------------------- */
 
+#define LEAT_NOBODY (-1)
+
 typedef struct leat_pulse {
-    int dimension;            /* 0, 1, 2 */
+    int dimension;            /* 0, 1, 2; of onehop plans and lists: the first one crossed, or 0 */
     int direction;            /* of the data: -1 to the lower neighbour, +1 to the higher */
-    int send_rank, recv_rank; /* may be the same */
+    int send_rank, recv_rank; /* may be the same; LEAT_NOBODY where there is nothing that way */
     uint32_t send_count, recv_count;
-    const uint32_t *index;    /* [send_count], elements sent, ascending */
+    const uint32_t *index;    /* [send_count], elements sent, each once */
     uint32_t dependent_start; /* entries from here on were received in an earlier pulse */
     uint32_t recv_offset;     /* element where the received ones begin */
     double shift_nm[3];       /* added to coordinates on the way */
@@ -98,14 +106,41 @@ typedef struct leat_plan_info {
  */
 LEAT_API int leat_plan_build(leat_job *job, const leat_decomposition *decomposition,
                              const leat_groups *groups, const double *x_nm, leat_plan **plan);
+
+/* One neighbour of a plan from lists. */
+typedef struct leat_list {
+    int rank;
+    uint32_t count;
+    const uint32_t *index; /* [count] home elements to send, each once; unused for receives */
+    double shift_nm[3];    /* added to shifted fields on the way; unused for receives */
+} leat_list;
+
+typedef struct leat_lists {
+    size_t size;
+    uint32_t home_count;
+    int send_count, recv_count;
+    const leat_list *sends, *receives;
+} leat_lists;
+
+/*
+ * A plan from the caller's own lists: a mesh, a graph. The k-th list that a rank sends to a peer is
+ * the k-th that the peer receives from it; ghosts lie behind the home elements in the order of
+ * `receives`. Local, no communication: leat_halo_open compares both sides.
+ * -EINVAL an index out of range or twice in a list, a rank out of range; -E2BIG more than 64 lists
+ */
+LEAT_API int leat_plan_lists(leat_job *job, const leat_lists *lists, leat_plan **plan);
+
 LEAT_API int leat_plan_info_get(const leat_plan *plan, leat_plan_info *info);
 LEAT_API void leat_plan_free(leat_plan *plan);
 
 /* ---- Exchange ----------------------------------------------------------------------------- */
 
 enum leat_mode {
-    LEAT_MODE_FUSED, /* one kernel for all pulses */
-    LEAT_MODE_HOST   /* pack kernel, synchronise, transfer, wait, pulse by pulse */
+    LEAT_MODE_FUSED,   /* one kernel for all pulses */
+    LEAT_MODE_HOST,    /* pack kernel, synchronise, transfer, wait, pulse by pulse */
+    LEAT_MODE_STREAM,  /* pack kernel, transfer with signal and wait as operations of the stream */
+    LEAT_MODE_PULSE,   /* one kernel a pulse: pack, store, signal, wait */
+    LEAT_MODE_RESIDENT /* leat_halo_run is one kernel for all steps; else as fused */
 };
 
 enum leat_element {
@@ -160,6 +195,30 @@ enum leat_direction { LEAT_FORWARD, LEAT_REVERSE };
  * the halo can only be freed.
  */
 LEAT_API int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction);
+
+/*
+ * A step of a simulation, for leat_halo_run: forward exchange of one field, `consume`, reverse
+ * exchange of another, `advance`. The two functions are called once a block (LEAT_BLOCKS of them,
+ * at the same time, each for its share), on the CPU device; in modes other than resident by one
+ * block alone. `consume` may read ghosts and write what goes back; `advance` may write home
+ * elements. What is not 0 ends the run. They must not call leat.
+ */
+typedef struct leat_step {
+    size_t size;
+    int forward_field, reverse_field; /* -1: none */
+    int (*consume)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
+    int (*advance)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
+    void *user;
+} leat_step;
+
+/*
+ * Runs `step_count` steps. In resident mode the loop is one kernel: one launch for all steps, and
+ * the host waits only for its end. In other modes every step makes its exchanges as
+ * leat_halo_exchange does. `*done` (may be NULL) gets the number of whole steps, also on failure.
+ * Errors as leat_halo_exchange, and what consume or advance returned.
+ */
+LEAT_API int leat_halo_run(leat_halo *halo, const leat_step *step, uint64_t step_count,
+                           uint64_t *done);
 LEAT_API void leat_halo_free(leat_halo *halo);
 
 /* ---- Migration ---------------------------------------------------------------------------- */

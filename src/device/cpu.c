@@ -35,6 +35,7 @@
 #define K_TYPE       uint32_t
 #define K_NAME(name) name##_words
 #include "halo/halo_kernels.inc"
+#include "halo/resident_kernels.inc"
 
 typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice);
 
@@ -49,6 +50,12 @@ static kernel_function *const kernels[KERNEL_COUNT] = {
     [KERNEL_PACK_WORDS] = pack_words,
     [KERNEL_ACCUMULATE_F32] = accumulate_f32,
     [KERNEL_ACCUMULATE_F64] = accumulate_f64,
+    [KERNEL_PULSE_FORWARD_F32] = pulse_forward_f32,
+    [KERNEL_PULSE_FORWARD_F64] = pulse_forward_f64,
+    [KERNEL_PULSE_FORWARD_WORDS] = pulse_forward_words,
+    [KERNEL_PULSE_REVERSE_F32] = pulse_reverse_f32,
+    [KERNEL_PULSE_REVERSE_F64] = pulse_reverse_f64,
+    [KERNEL_RESIDENT] = resident,
 };
 
 struct worker {
@@ -118,6 +125,31 @@ static int cpu_launch(struct device *base, enum kernel_id kernel, void *argument
     return 0;
 }
 
+// The stream's operations run where they are enqueued: nothing before them is still under way.
+static int cpu_put(struct device *base, void *to, const void *from, uint64_t bytes)
+{
+    (void)base;
+    if (bytes)
+        memcpy(to, from, bytes);
+    return 0;
+}
+
+static int cpu_raise(struct device *base, struct leat_signal *signal, uint64_t value)
+{
+    (void)base;
+    leat_signal_raise(signal, value);
+    return 0;
+}
+
+static int cpu_wait(struct device *base, const struct k_wait *wait, struct leat_signal *signal,
+                    uint64_t wanted, int peer, int pulse)
+{
+    (void)base;
+    struct k_grid grid = {0, 1};
+    k_signal_wait(&grid, wait, signal, wanted, peer, pulse);
+    return 0;
+}
+
 static int cpu_sync(struct device *base)
 {
     (void)base;
@@ -162,6 +194,9 @@ static const struct device_ops cpu_ops = {.name = "cpu",
                                           .alloc = cpu_alloc,
                                           .free = cpu_free,
                                           .launch = cpu_launch,
+                                          .put = cpu_put,
+                                          .raise = cpu_raise,
+                                          .wait = cpu_wait,
                                           .sync = cpu_sync};
 
 int leat_device_cpu_open(struct leat_job *job, struct device **opened)

@@ -27,6 +27,7 @@
 #define K_TYPE       uint32_t
 #define K_NAME(name) name##_words
 #include "halo/halo_kernels.inc"
+#include "halo/resident_kernels.inc"
 
 #define GLOBAL(name)                                                                               \
     static __global__ void __launch_bounds__(512) name##_global(void *arguments, uint32_t choice)  \
@@ -45,6 +46,12 @@ GLOBAL(pack_f64)
 GLOBAL(pack_words)
 GLOBAL(accumulate_f32)
 GLOBAL(accumulate_f64)
+GLOBAL(pulse_forward_f32)
+GLOBAL(pulse_forward_f64)
+GLOBAL(pulse_forward_words)
+GLOBAL(pulse_reverse_f32)
+GLOBAL(pulse_reverse_f64)
+GLOBAL(resident)
 
 // The kernel's entry point for cudaLaunchCooperativeKernel, or NULL for a number that has none.
 extern "C" const void *leat_cuda_kernel(enum kernel_id kernel)
@@ -70,6 +77,18 @@ extern "C" const void *leat_cuda_kernel(enum kernel_id kernel)
         return (const void *)accumulate_f32_global;
     case KERNEL_ACCUMULATE_F64:
         return (const void *)accumulate_f64_global;
+    case KERNEL_PULSE_FORWARD_F32:
+        return (const void *)pulse_forward_f32_global;
+    case KERNEL_PULSE_FORWARD_F64:
+        return (const void *)pulse_forward_f64_global;
+    case KERNEL_PULSE_FORWARD_WORDS:
+        return (const void *)pulse_forward_words_global;
+    case KERNEL_PULSE_REVERSE_F32:
+        return (const void *)pulse_reverse_f32_global;
+    case KERNEL_PULSE_REVERSE_F64:
+        return (const void *)pulse_reverse_f64_global;
+    case KERNEL_RESIDENT:
+        return (const void *)resident_global;
     default:
         return NULL;
     }

@@ -83,10 +83,17 @@ K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
                  : "memory");
     return old;
 }
+K_FN void k_store_relaxed(uint32_t *word, uint32_t value)
+{
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
 K_FN uint32_t k_claim(uint32_t *word)
 {
     return atomicCAS(word, 0u, 1u) == 0u;
 }
+/* The caller's functions are the CPU device's; a GPU's consumer is compiled into its kernel. */
+#define K_CALL(function, user, grid, step) ((void)(function), 0)
+
 K_FN uint32_t k_failed(const struct k_error *error)
 {
     uint32_t value;
@@ -161,6 +168,12 @@ K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
 {
     return __atomic_fetch_add(word, by, __ATOMIC_ACQ_REL);
 }
+K_FN void k_store_relaxed(uint32_t *word, uint32_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+#define K_CALL(function, user, grid, step)                                                         \
+    ((function) ? (function)((user), (grid)->block, (grid)->block_count, (step)) : 0)
 K_FN uint32_t k_claim(uint32_t *word)
 {
     uint32_t free = 0;
@@ -199,6 +212,27 @@ K_FN uint32_t k_signal_wait(const struct k_grid *grid, const struct k_wait *wait
     }
     k_sync_block(grid);
     return k_failed(wait->error);
+}
+
+/* Lane 0 of each block calls it; true in the block that comes last, which sees what the others did.
+ * The counter is then zero again, so that no number of launches wraps it. */
+K_FN uint32_t k_last_block(const struct k_grid *grid, uint32_t *arrived)
+{
+    if (k_add_acq_rel(arrived, 1) + 1 != k_block_count(grid))
+        return 0;
+    k_store_relaxed(arrived, 0);
+    return 1;
+}
+
+/* Barrier of all blocks of a grid; `round` counts the caller's barriers from 1. As k_signal_wait.
+ */
+K_FN uint32_t k_sync_grid(const struct k_grid *grid, const struct k_wait *wait, uint32_t *arrived,
+                          struct leat_signal *gate, uint64_t round)
+{
+    k_sync_block(grid);
+    if (k_lane(grid) == 0 && k_last_block(grid, arrived))
+        k_signal_raise(gate, round);
+    return k_signal_wait(grid, wait, gate, round, -1, -1);
 }
 
 #endif

@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 struct leat_job;
+struct leat_signal;
 struct device;
+struct k_wait;
 
 /* Every kernel of the library, by what it does and its element type. */
 enum kernel_id {
@@ -24,6 +26,12 @@ enum kernel_id {
     KERNEL_PACK_WORDS,
     KERNEL_ACCUMULATE_F32,
     KERNEL_ACCUMULATE_F64,
+    KERNEL_PULSE_FORWARD_F32, /* one pulse whole: pack, store, signal, wait */
+    KERNEL_PULSE_FORWARD_F64,
+    KERNEL_PULSE_FORWARD_WORDS,
+    KERNEL_PULSE_REVERSE_F32,
+    KERNEL_PULSE_REVERSE_F64,
+    KERNEL_RESIDENT, /* the step loop */
     KERNEL_COUNT
 };
 
@@ -36,6 +44,13 @@ struct device_ops {
     /* Starts a kernel in the device's stream. `arguments` (device memory) stay until it has ended;
      * `choice` travels with the launch itself. */
     int (*launch)(struct device *device, enum kernel_id kernel, void *arguments, uint32_t choice);
+    /* Operations of the stream, in order with its kernels: a copy to an address that this device
+     * can store to, a signal raised after everything before it, a signal awaited by everything
+     * after it (a failed wait goes into wait->error, and what follows it in the stream is void). */
+    int (*put)(struct device *device, void *to, const void *from, uint64_t bytes);
+    int (*raise)(struct device *device, struct leat_signal *signal, uint64_t value);
+    int (*wait)(struct device *device, const struct k_wait *wait, struct leat_signal *signal,
+                uint64_t wanted, int peer, int pulse);
     /* Blocks the host until the stream is empty. */
     int (*sync)(struct device *device);
 };

@@ -91,39 +91,58 @@ static void start_signals(struct leat_halo *halo, uint64_t first_epoch)
                 halo_board_signal(halo->board, p, f, (enum board_signal)s)->value = first_epoch;
 }
 
-static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_pulse *kernel)
+// Where what we send goes, and the signals that go with it; nothing for LEAT_NOBODY.
+static void bind_receiver(struct leat_halo *halo, int f, int p, struct k_pulse *kernel)
+{
+    struct halo_peer *to = halo_peer_of(halo, halo->plan->pulse[p].send_rank);
+    if (!to)
+        return;
+    const struct board *theirs = halo_board(to->board);
+    int q = halo->to_pulse[p];
+    kernel->x_landing = (char *)to->base[f]->address + theirs->field[f].base_offset +
+                        (uint64_t)theirs->pulse[q].recv_offset * halo->field[f].element_bytes;
+    kernel->signal.x_there = halo_board_signal(to->board, q, f, BOARD_X_IN);
+    kernel->signal.x_free_here = halo_board_signal(halo->board, p, f, BOARD_X_FREE);
+    kernel->signal.f_here = halo_board_signal(halo->board, p, f, BOARD_F_IN);
+    kernel->signal.f_free_there = halo_board_signal(to->board, q, f, BOARD_F_FREE);
+}
+
+// Where what we received goes back to.
+static void bind_sender(struct leat_halo *halo, int f, int p, struct k_pulse *kernel)
+{
+    struct halo_peer *from = halo_peer_of(halo, halo->plan->pulse[p].recv_rank);
+    if (!from)
+        return;
+    const struct board *theirs = halo_board(from->board);
+    int q = halo->from_pulse[p];
+    kernel->f_landing = (char *)from->board->address + theirs->field[f].returned_offset +
+                        (uint64_t)theirs->pulse[q].send_offset * halo->field[f].element_bytes;
+    kernel->signal.x_here = halo_board_signal(halo->board, p, f, BOARD_X_IN);
+    kernel->signal.x_free_there = halo_board_signal(from->board, q, f, BOARD_X_FREE);
+    kernel->signal.f_there = halo_board_signal(from->board, q, f, BOARD_F_IN);
+    kernel->signal.f_free_here = halo_board_signal(halo->board, p, f, BOARD_F_FREE);
+}
+
+static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *field)
 {
     const leat_pulse *pulse = &halo->plan->pulse[p];
-    struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
-    struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
-    const struct board *ours = halo_board(halo->board);
-    const struct board *theirs_to = halo_board(to->board), *theirs_from = halo_board(from->board);
-    uint64_t bytes = halo->field[f].element_bytes;
-    *kernel = (struct k_pulse){.index = halo->index + ours->pulse[p].send_offset,
+    struct k_pulse *kernel = &field->pulse[p];
+    uint32_t send_offset = halo_board(halo->board)->pulse[p].send_offset;
+    *kernel = (struct k_pulse){.index = halo->index + send_offset,
                                .send_count = pulse->send_count,
                                .dependent_start = pulse->dependent_start,
                                .recv_count = pulse->recv_count,
                                .recv_offset = pulse->recv_offset,
-                               .send_offset = ours->pulse[p].send_offset,
+                               .send_offset = send_offset,
                                .forward_needs = halo->forward_needs[p],
                                .reverse_needs = halo->reverse_needs[p],
                                .send_rank = pulse->send_rank,
                                .recv_rank = pulse->recv_rank};
     memcpy(kernel->shift, pulse->shift_nm, sizeof kernel->shift);
-    kernel->x_landing = (char *)to->base[f]->address + theirs_to->field[f].base_offset +
-                        theirs_to->pulse[p].recv_offset * bytes;
-    kernel->f_landing = (char *)from->board->address + theirs_from->field[f].returned_offset +
-                        theirs_from->pulse[p].send_offset * bytes;
-    kernel->signal = (struct k_pulse_signals){
-        .x_there = halo_board_signal(to->board, p, f, BOARD_X_IN),
-        .x_here = halo_board_signal(halo->board, p, f, BOARD_X_IN),
-        .x_free_there = halo_board_signal(from->board, p, f, BOARD_X_FREE),
-        .x_free_here = halo_board_signal(halo->board, p, f, BOARD_X_FREE),
-        .f_there = halo_board_signal(from->board, p, f, BOARD_F_IN),
-        .f_here = halo_board_signal(halo->board, p, f, BOARD_F_IN),
-        .f_free_there = halo_board_signal(to->board, p, f, BOARD_F_FREE),
-        .f_free_here = halo_board_signal(halo->board, p, f, BOARD_F_FREE),
-    };
+    bind_receiver(halo, f, p, kernel);
+    bind_sender(halo, f, p, kernel);
+    field->senders |= (uint64_t)(pulse->recv_rank != LEAT_NOBODY) << p;
+    field->receivers |= (uint64_t)(pulse->send_rank != LEAT_NOBODY) << p;
 }
 
 static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
@@ -156,7 +175,7 @@ static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
         .pulse = (struct k_pulse *)(kernel + 1),
     };
     for (int p = 0; p < pulse_count; p++)
-        bind_pulse(halo, f, p, &kernel->pulse[p]);
+        bind_pulse(halo, f, p, kernel);
     return 0;
 }
 

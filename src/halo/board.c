@@ -129,7 +129,7 @@ static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
 
 static int meet(struct leat_halo *halo, int rank)
 {
-    if (halo_peer_of(halo, rank))
+    if (rank == LEAT_NOBODY || halo_peer_of(halo, rank))
         return 0;
     char name[LEAT_REGION_NAME];
     board_name(halo->job->halo_sequence, name);
@@ -153,11 +153,9 @@ static int compare_fields(const struct leat_halo *halo, const struct halo_peer *
 {
     const struct board *theirs = halo_board(peer->board);
     const struct board *ours = halo_board(halo->board);
-    if (theirs->field_count != ours->field_count || theirs->pulse_count != ours->pulse_count)
-        return leat_fail(-EPROTO,
-                         "rank %d exchanges %d fields in %d pulses, rank %d expected %d in %d",
-                         peer->rank, theirs->field_count, theirs->pulse_count, halo->job->rank,
-                         ours->field_count, ours->pulse_count);
+    if (theirs->field_count != ours->field_count)
+        return leat_fail(-EPROTO, "rank %d exchanges %d fields, rank %d %d", peer->rank,
+                         theirs->field_count, halo->job->rank, ours->field_count);
     for (int f = 0; f < ours->field_count; f++) {
         const struct board_field *a = &ours->field[f], *b = &theirs->field[f];
         if (a->element != b->element || a->components != b->components || a->shifted != b->shifted)
@@ -170,33 +168,68 @@ static int compare_fields(const struct leat_halo *halo, const struct halo_peer *
     return 0;
 }
 
-static int compare_send(const struct leat_halo *halo, int p, const struct board_pulse *theirs)
+// The other side's pulse that goes with ours: of those between us two, as many come before it there
+// as here. -1 when the other side has fewer.
+static int matching(const struct leat_halo *halo, const struct board *theirs, int p, bool sends)
 {
-    const leat_pulse *ours = &halo->plan->pulse[p];
-    if (theirs->recv_rank == halo->job->rank && theirs->recv_count == ours->send_count &&
-        theirs->dimension == ours->dimension && theirs->direction == ours->direction)
-        return 0;
-    return leat_fail(-EPROTO,
-                     "pulse %d (dimension %c, %+d): rank %d sends %u elements to rank %d, which "
-                     "expects %u from rank %d (dimension %c, %+d)",
-                     p, 'x' + ours->dimension, ours->direction, halo->job->rank, ours->send_count,
-                     ours->send_rank, theirs->recv_count, theirs->recv_rank,
-                     'x' + theirs->dimension, theirs->direction);
+    int me = halo->job->rank, before = 0;
+    const leat_pulse *ours = halo->plan->pulse;
+    int peer = sends ? ours[p].send_rank : ours[p].recv_rank;
+    for (int q = 0; q < p; q++)
+        before += (sends ? ours[q].send_rank : ours[q].recv_rank) == peer;
+    for (int q = 0; q < theirs->pulse_count; q++)
+        if ((sends ? theirs->pulse[q].recv_rank : theirs->pulse[q].send_rank) == me && !before--)
+            return q;
+    return -1;
 }
 
-static int compare_receive(const struct leat_halo *halo, int p, const struct board_pulse *theirs)
+static int fail_unmatched(const struct leat_halo *halo, int p, const struct board *theirs,
+                          bool sends)
 {
     const leat_pulse *ours = &halo->plan->pulse[p];
-    if (theirs->send_rank == halo->job->rank && theirs->send_count == ours->recv_count &&
-        theirs->dimension == ours->dimension && theirs->direction == ours->direction)
+    int peer = sends ? ours->send_rank : ours->recv_rank;
+    uint32_t count = sends ? ours->send_count : ours->recv_count;
+    // What the peer does in the pulse of the same number says most about where the two part.
+    int instead = LEAT_NOBODY;
+    if (p < theirs->pulse_count)
+        instead = sends ? theirs->pulse[p].recv_rank : theirs->pulse[p].send_rank;
+    return leat_fail(-EPROTO,
+                     "pulse %d (dimension %c, %+d): rank %d %s %u elements %s rank %d, which %s "
+                     "nothing more %s it, but %s rank %d in its pulse %d",
+                     p, 'x' + ours->dimension, ours->direction, halo->job->rank,
+                     sends ? "sends" : "expects", count, sends ? "to" : "from", peer,
+                     sends ? "expects" : "sends", sends ? "from" : "to",
+                     sends ? "receives from" : "sends to", instead, p);
+}
+
+static int compare_pulse(struct leat_halo *halo, int p, bool sends)
+{
+    const leat_pulse *ours = &halo->plan->pulse[p];
+    int peer = sends ? ours->send_rank : ours->recv_rank;
+    if (peer == LEAT_NOBODY)
         return 0;
-    return leat_fail(
-        -EPROTO,
-        "pulse %d (dimension %c, %+d): rank %d expects %u elements from rank %d, which "
-        "sends %u to rank %d (dimension %c, %+d)",
-        p, 'x' + ours->dimension, ours->direction, halo->job->rank, ours->recv_count,
-        ours->recv_rank, theirs->send_count, theirs->send_rank, 'x' + theirs->dimension,
-        theirs->direction);
+    const struct halo_peer *met = halo_peer_of(halo, peer);
+    const struct board *board = halo_board(met->board);
+    int error = compare_fields(halo, met);
+    if (error)
+        return error;
+    int q = matching(halo, board, p, sends);
+    if (q < 0)
+        return fail_unmatched(halo, p, board, sends);
+    (sends ? halo->to_pulse : halo->from_pulse)[p] = q;
+    const struct board_pulse *theirs = &board->pulse[q];
+    uint32_t count = sends ? ours->send_count : ours->recv_count;
+    uint32_t their_count = sends ? theirs->recv_count : theirs->send_count;
+    if (count == their_count && theirs->dimension == ours->dimension &&
+        theirs->direction == ours->direction)
+        return 0;
+    return leat_fail(-EPROTO,
+                     "pulse %d (dimension %c, %+d): rank %d %s %u elements %s rank %d, which %s %u "
+                     "(its pulse %d, dimension %c, %+d)",
+                     p, 'x' + ours->dimension, ours->direction, halo->job->rank,
+                     sends ? "sends" : "expects", count, sends ? "to" : "from", peer,
+                     sends ? "expects" : "sends", their_count, q, 'x' + theirs->dimension,
+                     theirs->direction);
 }
 
 int halo_board_compare(struct leat_halo *halo)
@@ -208,16 +241,10 @@ int halo_board_compare(struct leat_halo *halo)
         int error = meet(halo, pulse->send_rank);
         if (!error)
             error = meet(halo, pulse->recv_rank);
-        const struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
-        const struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
         if (!error)
-            error = compare_fields(halo, to);
+            error = compare_pulse(halo, p, true);
         if (!error)
-            error = compare_fields(halo, from);
-        if (!error)
-            error = compare_send(halo, p, &halo_board(to->board)->pulse[p]);
-        if (!error)
-            error = compare_receive(halo, p, &halo_board(from->board)->pulse[p]);
+            error = compare_pulse(halo, p, false);
         if (error)
             return error;
     }

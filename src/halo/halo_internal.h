@@ -11,7 +11,7 @@
 #include "halo/halo_kernels.h"
 #include "halo/plan.h"
 
-#define HALO_PULSES_MAX 32 /* pulses of other pulses are kept as bits */
+#define HALO_PULSES_MAX 64 /* pulses of other pulses are kept as bits */
 
 /* Signals that lie here and that a peer raises, by what they say. */
 enum board_signal { BOARD_X_IN, BOARD_X_FREE, BOARD_F_IN, BOARD_F_FREE, BOARD_SIGNALS };
@@ -62,14 +62,16 @@ struct leat_halo {
     struct halo_field field[LEAT_FIELDS_MAX];
     struct halo_peer peer[2 * HALO_PULSES_MAX];
     leat_region *board;
-    uint64_t sequence; /* exchanges begun */
-    int failed;        /* first error; nothing runs after it */
+    uint64_t sequence;              /* exchanges begun */
+    int failed;                     /* first error; nothing runs after it */
     char detail[LEAT_DETAIL_BYTES]; /* of that error */
     struct k_error *error;
     /* Device memory: indices of all pulses, and the inverted plan. */
     uint32_t *index, *source_start, *source, *sent_home;
     uint32_t sent_home_count, send_total;
-    uint32_t forward_needs[HALO_PULSES_MAX], reverse_needs[HALO_PULSES_MAX];
+    uint64_t forward_needs[HALO_PULSES_MAX], reverse_needs[HALO_PULSES_MAX];
+    /* The other side's number of each pulse: where it receives what we send, and the reverse. */
+    int to_pulse[HALO_PULSES_MAX], from_pulse[HALO_PULSES_MAX];
     void *staging;
 };
 
@@ -90,7 +92,25 @@ static inline struct board *halo_board(const leat_region *region)
 /* Index maps and the inverted plan, into device memory. */
 int halo_invert(struct leat_halo *halo);
 
-/* ---- exchange.c ---- */
+/* ---- modes.c: who orders the work of one exchange ---- */
+struct halo_mode {
+    const char *name;
+    enum leat_mode mode;
+    int (*forward)(struct leat_halo *halo, int field, bool explicit_free);
+    int (*reverse)(struct leat_halo *halo, int field, bool explicit_free);
+};
+
 const struct halo_mode *halo_mode_find(enum leat_mode mode);
+/* What the device's error record says of the exchange that has just run; 0 when it is clean. */
+int halo_kernel_error(struct leat_halo *halo, int field, enum leat_direction direction);
+
+/* ---- exchange.c ---- */
+/* Both sides call the same exchanges in the same order, so both come to the same answer. */
+bool halo_needs_explicit_free(const struct leat_halo *halo, int field,
+                              enum leat_direction direction);
+/* Keeps the first error: nothing runs after it. Returns it. */
+int halo_give_up(struct leat_halo *halo, int error);
+void halo_count_bytes(struct leat_halo *halo, int field, enum leat_direction direction,
+                      uint64_t times);
 
 #endif

@@ -59,8 +59,8 @@ static void find_needs(struct leat_halo *halo)
             int q = pulse_of(plan, pulse->index[i]);
             if (q < 0)
                 continue;
-            halo->forward_needs[p] |= 1u << q;
-            halo->reverse_needs[q] |= 1u << p;
+            halo->forward_needs[p] |= UINT64_C(1) << q;
+            halo->reverse_needs[q] |= UINT64_C(1) << p;
         }
     }
 }

@@ -49,12 +49,19 @@ static int check_frame(const struct leat_plan *plan, int p)
     if (pulse->direction != -1 && pulse->direction != 1)
         return leat_fail(-EPROTO, "plan: pulse %d has direction %d, expected -1 or 1", p,
                          pulse->direction);
-    if (pulse->send_rank < 0 || pulse->send_rank >= plan->rank_count || pulse->recv_rank < 0 ||
-        pulse->recv_rank >= plan->rank_count)
+    if (pulse->send_rank < LEAT_NOBODY || pulse->send_rank >= plan->rank_count ||
+        pulse->recv_rank < LEAT_NOBODY || pulse->recv_rank >= plan->rank_count)
         return leat_fail(-EPROTO,
                          "plan: pulse %d sends to rank %d and receives from rank %d, expected "
                          "ranks below %d",
                          p, pulse->send_rank, pulse->recv_rank, plan->rank_count);
+    if ((pulse->send_rank == LEAT_NOBODY && pulse->send_count) ||
+        (pulse->recv_rank == LEAT_NOBODY && pulse->recv_count))
+        return leat_fail(-EPROTO,
+                         "plan: pulse %d sends %u elements to rank %d and receives %u "
+                         "from rank %d, expected none to and from nobody (%d)",
+                         p, pulse->send_count, pulse->send_rank, pulse->recv_count,
+                         pulse->recv_rank, LEAT_NOBODY);
     for (int d = 0; d < 3; d++)
         if (!isfinite(pulse->shift_nm[d]))
             return leat_fail(-EPROTO, "plan: pulse %d has shift %g nm in dimension %d", p,
@@ -62,10 +69,10 @@ static int check_frame(const struct leat_plan *plan, int p)
     return 0;
 }
 
-static int check_indices(const struct leat_plan *plan, int p, uint32_t present)
+// `seen` has an entry an element, so that one pass finds an element that is sent twice in a pulse.
+static int check_indices(const struct leat_plan *plan, int p, uint32_t present, int *seen)
 {
     const leat_pulse *pulse = &plan->pulse[p];
-    uint32_t independent = 0;
     for (uint32_t i = 0; i < pulse->send_count; i++) {
         uint32_t element = pulse->index[i];
         if (element >= present)
@@ -73,20 +80,20 @@ static int check_indices(const struct leat_plan *plan, int p, uint32_t present)
                              "plan: entry %u of pulse %d sends element %u, but only %u are there "
                              "when it does",
                              i, p, element, present);
-        if (i > 0 && element <= pulse->index[i - 1])
-            return leat_fail(
-                -EPROTO,
-                "plan: entry %u of pulse %d is element %u after %u, expected ascending "
-                "ones",
-                i, p, element, pulse->index[i - 1]);
-        independent += element < plan->home_count;
+        if (seen[element] == p + 1)
+            return leat_fail(-EPROTO, "plan: entry %u of pulse %d sends element %u again", i, p,
+                             element);
+        seen[element] = p + 1;
+        if ((element < plan->home_count) != (i < pulse->dependent_start))
+            return leat_fail(-EPROTO,
+                             "plan: the dependent entries of pulse %d begin at %u, but entry %u is "
+                             "element %u of %u home elements",
+                             p, pulse->dependent_start, i, element, plan->home_count);
     }
-    if (pulse->dependent_start != independent)
-        return leat_fail(
-            -EPROTO,
-            "plan: the dependent entries of pulse %d begin at %u, expected %u, as only "
-            "those before it are home elements",
-            p, pulse->dependent_start, independent);
+    if (pulse->dependent_start > pulse->send_count)
+        return leat_fail(-EPROTO,
+                         "plan: the dependent entries of pulse %d begin at %u, but it sends %u", p,
+                         pulse->dependent_start, pulse->send_count);
     return 0;
 }
 
@@ -99,14 +106,14 @@ static int check_zones(const struct leat_plan *plan)
     return 0;
 }
 
-int leat_plan_check(const struct leat_plan *plan)
+static int check_pulses(const struct leat_plan *plan, int *seen)
 {
     uint64_t present = plan->home_count;
     for (int p = 0; p < plan->pulse_count; p++) {
         const leat_pulse *pulse = &plan->pulse[p];
         int error = check_frame(plan, p);
         if (!error)
-            error = check_indices(plan, p, (uint32_t)present);
+            error = check_indices(plan, p, (uint32_t)present, seen);
         if (error)
             return error;
         uint64_t begin = (present + PLAN_RECV_ALIGNMENT - 1) / PLAN_RECV_ALIGNMENT;
@@ -122,5 +129,15 @@ int leat_plan_check(const struct leat_plan *plan)
     if (present != plan->element_count)
         return leat_fail(-EPROTO, "plan: %u elements, but home elements and pulses make %llu",
                          plan->element_count, (unsigned long long)present);
-    return check_zones(plan);
+    return 0;
+}
+
+int leat_plan_check(const struct leat_plan *plan)
+{
+    int *seen = calloc((size_t)plan->element_count + 1, sizeof *seen);
+    if (!seen)
+        return leat_fail(-ENOMEM, "no memory to check a plan of %u elements", plan->element_count);
+    int error = check_pulses(plan, seen);
+    free(seen);
+    return error ? error : check_zones(plan);
 }

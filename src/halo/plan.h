@@ -30,7 +30,7 @@ struct leat_plan {
 };
 
 /*
- * What every plan has to fulfil, whoever made it: ranks and dimensions in range; indices ascending
+ * What every plan has to fulfil, whoever made it: ranks and dimensions in range; each index once
  * and there when their pulse sends them; dependent_start where the ghosts begin; received elements
  * one pulse after the other behind the home elements; finite shifts; zones zero at home and not
  * zero for ghosts. -EPROTO names the pulse, what was expected and what the plan has.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Halo exchange with stamped values: every ghost of every exchange is checked for whose it is and
-// of which step, every sum for what was added to it, in both modes, on grids of one to eight ranks.
+// of which step, every sum for what was added to it, in every mode, on grids of one to eight ranks.
 
 #include "multi/boxes.h"
 
@@ -10,7 +10,9 @@
 
 #define POISON NAN
 
-static const enum leat_mode both_modes[] = {LEAT_MODE_FUSED, LEAT_MODE_HOST};
+#define MODES 5 /* the first is what the others are compared with */
+static const enum leat_mode all_modes[MODES] = {LEAT_MODE_FUSED, LEAT_MODE_HOST, LEAT_MODE_STREAM,
+                                                LEAT_MODE_PULSE, LEAT_MODE_RESIDENT};
 static const int grids[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 2}, {2, 2, 2}, {8, 1, 1}, {4, 2, 1}};
 #define GRIDS (sizeof grids / sizeof *grids)
 
@@ -21,7 +23,7 @@ struct job {
     uint64_t first_epoch;
     unsigned delays;                   /* seed of random delays, or 0 */
     int copies[BOX_RANKS][BOX_POINTS]; /* ghosts of each point, over all ranks */
-    double sum[2][BOX_RANKS][3 * BOX_POINTS];
+    double sum[MODES][BOX_RANKS][3 * BOX_POINTS];
     leat_stats stats[BOX_RANKS];
 };
 
@@ -199,8 +201,8 @@ static void run_everywhere(uint32_t points, unsigned empty, double cutoff_nm, in
                            uint64_t first_epoch, unsigned delays)
 {
     for (size_t g = 0; g < GRIDS; g++)
-        for (size_t m = 0; m < 2; m++) {
-            struct job *job = new_job(grids[g], cutoff_nm, points, empty, both_modes[m], steps);
+        for (size_t m = 0; m < MODES; m++) {
+            struct job *job = new_job(grids[g], cutoff_nm, points, empty, all_modes[m], steps);
             job->first_epoch = first_epoch;
             job->delays = delays;
             ranks_run(rank_total(grids[g]), step_both_ways, job);
@@ -269,8 +271,8 @@ static void read_slowly(struct rank_thread *self)
 static void test_fast_senders_wait_for_slow_readers(void **state)
 {
     (void)state;
-    for (size_t m = 0; m < 2; m++) {
-        struct job *job = new_job(grids[3], 0.9, 60, 0, both_modes[m], 200);
+    for (size_t m = 0; m < MODES; m++) {
+        struct job *job = new_job(grids[3], 0.9, 60, 0, all_modes[m], 200);
         ranks_run(8, read_slowly, job);
         free(job);
     }
@@ -287,8 +289,7 @@ static void sum_random(struct rank_thread *self)
         bound.f[e] = box_random(&state) - 0.5;
     if (rank_check(self, !leat_halo_exchange(bound.halo, F, LEAT_REVERSE), "%s",
                    leat_error_detail()))
-        memcpy(job->sum[job->mode == LEAT_MODE_HOST][self->rank], bound.f,
-               bound.info.home_count * 24);
+        memcpy(job->sum[job->mode][self->rank], bound.f, bound.info.home_count * 24);
     unbind(&bound);
 }
 
@@ -297,10 +298,11 @@ static void test_modes_add_in_the_same_order_to_the_bit(void **state)
     (void)state;
     for (size_t g = 0; g < GRIDS; g++) {
         struct job *job = new_job(grids[g], 0.9, 200, 0, LEAT_MODE_FUSED, 1);
-        ranks_run(rank_total(grids[g]), sum_random, job);
-        job->mode = LEAT_MODE_HOST;
-        ranks_run(rank_total(grids[g]), sum_random, job);
-        assert_memory_equal(job->sum[0], job->sum[1], sizeof job->sum[0]);
+        for (size_t m = 0; m < MODES; m++) {
+            job->mode = all_modes[m];
+            ranks_run(rank_total(grids[g]), sum_random, job);
+            assert_memory_equal(job->sum[all_modes[0]], job->sum[all_modes[m]], sizeof job->sum[0]);
+        }
         free(job);
     }
 }
@@ -333,9 +335,9 @@ static void count_step(struct rank_thread *self)
 static void test_launches_and_waits_of_a_step_are_as_designed(void **state)
 {
     (void)state;
-    const uint64_t launches[] = {2, 6}, waits[] = {0, 12};
-    for (size_t m = 0; m < 2; m++) {
-        struct job *job = new_job(grids[3], 0.9, 60, 0, both_modes[m], 1);
+    const uint64_t launches[MODES] = {2, 6, 6, 6, 2}, waits[MODES] = {0, 12, 0, 0, 0};
+    for (size_t m = 0; m < MODES; m++) {
+        struct job *job = new_job(grids[3], 0.9, 60, 0, all_modes[m], 1);
         ranks_run(8, count_step, job);
         for (int rank = 0; rank < 8; rank++) {
             assert_int_equal(job->stats[rank].launches, launches[m]);
@@ -376,8 +378,8 @@ static void test_a_rebuilt_plan_leaves_nothing_of_the_old_one(void **state)
 {
     (void)state;
     const int grid[3] = {4, 1, 1};
-    for (size_t m = 0; m < 2; m++) {
-        struct job *job = new_job(grid, 0.7, 60, 0, both_modes[m], 3);
+    for (size_t m = 0; m < MODES; m++) {
+        struct job *job = new_job(grid, 0.7, 60, 0, all_modes[m], 3);
         ranks_run(4, rebuild, job);
         free(job);
     }
