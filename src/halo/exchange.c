@@ -17,8 +17,10 @@ bool halo_needs_explicit_free(const struct leat_halo *halo, int f, enum leat_dir
 {
     const struct halo_field *field = &halo->field[f];
     uint64_t last = direction == LEAT_FORWARD ? field->forward_sequence : field->reverse_sequence;
+    // The way back lands in the library's own memory, untouched so far; ghosts are the caller's,
+    // who may still be filling them.
     if (!last)
-        return false; // nobody has read or written there yet
+        return direction == LEAT_FORWARD;
     if (!field->given.acknowledged_by)
         return true;
     const struct halo_field *other = &halo->field[field->given.acknowledged_by - 1];

@@ -145,32 +145,97 @@ static int launch_pulse(struct leat_halo *halo, int f, int p, enum kernel_id fir
     return !error && order->launched ? order->launched(halo->job->device) : error;
 }
 
+// Pulses are sent in order, and each waits only for what it forwards: two ranks may have their
+// pulses in different orders, and would otherwise wait for each other for ever.
+
+static int await_arrivals(struct leat_halo *halo, int f, const struct ordering *order, int end,
+                          int *next)
+{
+    struct k_field *field = halo->field[f].kernel;
+    int error = 0;
+    for (; !error && *next < end; (*next)++) {
+        struct k_pulse *pulse = &field->pulse[*next];
+        if (field->senders >> *next & 1)
+            error = order->await(halo, f, LEAT_FORWARD, *next, pulse->signal.x_here,
+                                 pulse->recv_rank, field->forward_epoch);
+    }
+    return error;
+}
+
+static int send_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
+                      const struct ordering *order)
+{
+    struct k_field *field = halo->field[f].kernel;
+    struct k_pulse *pulse = &field->pulse[p];
+    const struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
+    if (!to)
+        return 0;
+    int error = launch_pulse(halo, f, p, KERNEL_PACK_F32, order);
+    if (!error && explicit_free)
+        error = order->await(halo, f, LEAT_FORWARD, p, pulse->signal.x_free_here, pulse->send_rank,
+                             field->forward_epoch);
+    if (error)
+        return error;
+    return order->transfer(halo, to->base[f], pulse->x_landing, field->staging,
+                           (uint64_t)pulse->send_count * halo->field[f].element_bytes,
+                           pulse->signal.x_there, field->forward_epoch);
+}
+
 static int ordered_forward(struct leat_halo *halo, int f, bool explicit_free,
                            const struct ordering *order)
 {
     struct k_field *field = halo->field[f].kernel;
     uint64_t epoch = ++field->forward_epoch;
-    int error = 0;
+    int error = 0, arrived = 0;
     for (int p = 0; explicit_free && p < field->pulse_count; p++)
         if (field->senders >> p & 1)
             leat_signal_raise(field->pulse[p].signal.x_free_there, epoch);
     for (int p = 0; !error && p < field->pulse_count; p++) {
-        struct k_pulse *pulse = &field->pulse[p];
-        const struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
-        if (to)
-            error = launch_pulse(halo, f, p, KERNEL_PACK_F32, order);
-        if (to && !error && explicit_free)
-            error = order->await(halo, f, LEAT_FORWARD, p, pulse->signal.x_free_here,
-                                 pulse->send_rank, epoch);
-        if (to && !error)
-            error = order->transfer(halo, to->base[f], pulse->x_landing, field->staging,
-                                    (uint64_t)pulse->send_count * halo->field[f].element_bytes,
-                                    pulse->signal.x_there, epoch);
-        if (!error && field->senders >> p & 1)
-            error = order->await(halo, f, LEAT_FORWARD, p, pulse->signal.x_here, pulse->recv_rank,
-                                 epoch);
+        uint64_t needs = field->pulse[p].forward_needs;
+        if (needs)
+            error = await_arrivals(halo, f, order, 64 - __builtin_clzll(needs), &arrived);
+        if (!error)
+            error = send_pulse(halo, f, p, explicit_free, order);
+    }
+    return error ? error : await_arrivals(halo, f, order, field->pulse_count, &arrived);
+}
+
+// From the last pulse on, since sums are made in that order in every mode.
+static int add_returns(struct leat_halo *halo, int f, const struct ordering *order, int end,
+                       int *next)
+{
+    struct k_field *field = halo->field[f].kernel;
+    int error = 0;
+    for (; !error && *next >= end; (*next)--) {
+        struct k_pulse *pulse = &field->pulse[*next];
+        if (!(field->receivers >> *next & 1))
+            continue;
+        error = order->await(halo, f, LEAT_REVERSE, *next, pulse->signal.f_here, pulse->send_rank,
+                             field->reverse_epoch);
+        if (!error)
+            error = launch_pulse(halo, f, *next, KERNEL_ACCUMULATE_F32, order);
     }
     return error;
+}
+
+static int return_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
+                        const struct ordering *order)
+{
+    struct k_field *field = halo->field[f].kernel;
+    struct k_pulse *pulse = &field->pulse[p];
+    const struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
+    if (!from)
+        return 0;
+    uint64_t element = halo->field[f].element_bytes;
+    const char *ghosts = (const char *)field->base + pulse->recv_offset * element;
+    int error = 0;
+    if (explicit_free)
+        error = order->await(halo, f, LEAT_REVERSE, p, pulse->signal.f_free_here, pulse->recv_rank,
+                             field->reverse_epoch);
+    if (error)
+        return error;
+    return order->transfer(halo, from->board, pulse->f_landing, ghosts, pulse->recv_count * element,
+                           pulse->signal.f_there, field->reverse_epoch);
 }
 
 static int ordered_reverse(struct leat_halo *halo, int f, bool explicit_free,
@@ -178,29 +243,18 @@ static int ordered_reverse(struct leat_halo *halo, int f, bool explicit_free,
 {
     struct k_field *field = halo->field[f].kernel;
     uint64_t epoch = ++field->reverse_epoch;
-    uint64_t element = halo->field[f].element_bytes;
-    int error = 0;
+    int error = 0, next = field->pulse_count - 1;
     for (int p = 0; explicit_free && p < field->pulse_count; p++)
         if (field->receivers >> p & 1)
             leat_signal_raise(field->pulse[p].signal.f_free_there, epoch);
     for (int p = field->pulse_count - 1; !error && p >= 0; p--) {
-        struct k_pulse *pulse = &field->pulse[p];
-        const struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
-        const char *ghosts = (const char *)field->base + pulse->recv_offset * element;
-        if (from && explicit_free)
-            error = order->await(halo, f, LEAT_REVERSE, p, pulse->signal.f_free_here,
-                                 pulse->recv_rank, epoch);
-        if (from && !error)
-            error = order->transfer(halo, from->board, pulse->f_landing, ghosts,
-                                    pulse->recv_count * element, pulse->signal.f_there, epoch);
-        if (error || !(field->receivers >> p & 1))
-            continue;
-        error =
-            order->await(halo, f, LEAT_REVERSE, p, pulse->signal.f_here, pulse->send_rank, epoch);
+        uint64_t needs = field->pulse[p].reverse_needs;
+        if (needs)
+            error = add_returns(halo, f, order, __builtin_ctzll(needs), &next);
         if (!error)
-            error = launch_pulse(halo, f, p, KERNEL_ACCUMULATE_F32, order);
+            error = return_pulse(halo, f, p, explicit_free, order);
     }
-    return error;
+    return error ? error : add_returns(halo, f, order, 0, &next);
 }
 
 static int host_forward(struct leat_halo *halo, int f, bool explicit_free)

@@ -314,11 +314,15 @@ static void count_step(struct rank_thread *self)
     if (!bind(self, job, true, &bound))
         return;
     leat_stats before = {.size = sizeof before}, after = {.size = sizeof after};
-    leat_stats_read(self->job, LEAT_ALL_PEERS, &before);
+    // The first step of all acknowledges more than every later one.
     bool held = forward(self, &bound, X) && reverse_ones(self, &bound, 0);
+    leat_stats_read(self->job, LEAT_ALL_PEERS, &before);
+    held = held && forward(self, &bound, X) && reverse_ones(self, &bound, 0);
     leat_stats_read(self->job, LEAT_ALL_PEERS, &after);
     after.launches -= before.launches;
     after.blocking_waits -= before.blocking_waits;
+    after.path[0].bytes -= before.path[0].bytes;
+    after.path[0].operations -= before.path[0].operations;
     job->stats[self->rank] = after;
     uint64_t bytes = 0;
     for (int p = 0; p < bound.info.pulse_count; p++)
