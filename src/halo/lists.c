@@ -14,20 +14,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int check_list(const struct leat_job *job, const leat_list *list, uint32_t home_count, int i,
+                      bool sends)
+{
+    const char *way = sends ? "send" : "receive";
+    if (list->rank < 0 || list->rank >= job->rank_count)
+        return leat_fail(-EINVAL, "list %d to %s names rank %d of a job of %d", i, way, list->rank,
+                         job->rank_count);
+    if (sends && list->count && !list->index)
+        return leat_fail(-EINVAL, "list %d to send to rank %d has %u entries, but index is NULL", i,
+                         list->rank, list->count);
+    for (uint32_t e = 0; sends && e < list->count; e++)
+        if (list->index[e] >= home_count)
+            return leat_fail(-EINVAL,
+                             "list %d to send to rank %d: entry %u is element %u; only home "
+                             "elements can be sent, which are %u",
+                             i, list->rank, e, list->index[e], home_count);
+    return 0;
+}
+
 static int check_lists(const struct leat_job *job, const leat_lists *lists)
 {
     if (lists->send_count < 0 || lists->recv_count < 0 || lists->send_count > HALO_PULSES_MAX ||
         lists->recv_count > HALO_PULSES_MAX)
-        return leat_fail(-E2BIG, "%d lists to send and %d to receive; at most %d each",
+        return leat_fail(-E2BIG, "%d lists to send and %d to receive; 0 to %d each",
                          lists->send_count, lists->recv_count, HALO_PULSES_MAX);
+    if ((lists->send_count && !lists->sends) || (lists->recv_count && !lists->receives))
+        return leat_fail(-EINVAL, "%d lists to send and %d to receive, but %s is NULL",
+                         lists->send_count, lists->recv_count,
+                         lists->send_count && !lists->sends ? "sends" : "receives");
     uint64_t elements = lists->home_count;
     for (int i = 0; i < lists->send_count + lists->recv_count; i++) {
         bool sends = i < lists->send_count;
-        const leat_list *list = sends ? &lists->sends[i] : &lists->receives[i - lists->send_count];
-        if (list->rank < 0 || list->rank >= job->rank_count)
-            return leat_fail(-EINVAL, "list %d to %s names rank %d of a job of %d",
-                             sends ? i : i - lists->send_count, sends ? "send" : "receive",
-                             list->rank, job->rank_count);
+        int number = sends ? i : i - lists->send_count;
+        const leat_list *list = sends ? &lists->sends[number] : &lists->receives[number];
+        int error = check_list(job, list, lists->home_count, number, sends);
+        if (error)
+            return error;
         elements += sends ? 0 : list->count;
     }
     if (elements > UINT32_MAX - 1)

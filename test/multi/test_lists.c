@@ -7,6 +7,9 @@
 
 #include "core/job.h"
 
+#include <errno.h>
+#include <math.h>
+
 struct job {
     struct graph graph[3];
     enum leat_mode mode;
@@ -401,6 +404,159 @@ static void test_several_halos_at_a_time_on_one_job(void **state)
     free(job);
 }
 
+// ---- What can be wrong in lists ----
+
+struct mistake {
+    leat_lists lists;
+    int error;
+    const char *words[3];
+};
+
+static void make_mistake(struct rank_thread *self)
+{
+    const struct mistake *mistake = self->user;
+    leat_plan *plan = NULL;
+    int error = leat_plan_lists(self->job, &mistake->lists, &plan);
+    rank_check(self, error == mistake->error && !plan, "%d instead of %d: %s", error,
+               mistake->error, leat_error_detail());
+    for (int i = 0; i < 3; i++)
+        rank_check(self, strstr(leat_error_detail(), mistake->words[i]), "\"%s\" is not in: %s",
+                   mistake->words[i], leat_error_detail());
+    leat_plan_free(plan);
+}
+
+static void test_a_list_that_is_wrong_in_itself_is_refused_where_it_is_given(void **state)
+{
+    (void)state;
+    static const uint32_t good[] = {0, 3}, twice[] = {2, 1, 2}, beyond[] = {0, 4};
+    const leat_list ok = {.rank = 0, .count = 2, .index = good};
+    const leat_list sends[][2] = {
+        {ok, {.rank = 0, .count = 3, .index = twice}},
+        {ok, {.rank = 0, .count = 2, .index = beyond}},
+        {ok, {.rank = 2, .count = 2, .index = good}},
+        {ok, {.rank = -1, .count = 2, .index = good}},
+        {ok, {.rank = 1, .count = 2}},
+        {ok, {.rank = 1, .count = 1, .index = good, .shift_nm = {0, 0, NAN}}},
+    };
+    const struct mistake mistakes[] = {
+        {{.sends = sends[0]}, -EINVAL, {"pulse 1", "entry 2", "element 2 again"}},
+        {{.sends = sends[1]}, -EINVAL, {"list 1 to send", "entry 1 is element 4", "are 4"}},
+        {{.sends = sends[2]}, -EINVAL, {"list 1 to send", "rank 2", "job of 2"}},
+        {{.sends = sends[3]}, -EINVAL, {"list 1 to send", "rank -1", "job of 2"}},
+        {{.sends = sends[4]}, -EINVAL, {"list 1 to send", "2 entries", "NULL"}},
+        {{.sends = sends[5]}, -EINVAL, {"pulse 1", "shift", "dimension 2"}},
+        {{.sends = NULL}, -EINVAL, {"2 lists", "sends", "NULL"}},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct mistake mistake = mistakes[i];
+        mistake.lists.size = sizeof mistake.lists;
+        mistake.lists.home_count = 4;
+        mistake.lists.send_count = 2;
+        ranks_run(2, make_mistake, &mistake);
+    }
+    struct mistake others[] = {
+        {{.send_count = 65}, -E2BIG, {"65 lists", "64", "to send"}},
+        {{.recv_count = -1}, -E2BIG, {"-1 to receive", "64", "0 to"}},
+        {{.recv_count = 1, .receives = &sends[2][1]}, -EINVAL, {"list 0", "receive", "rank 2"}},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        others[i].lists.size = sizeof others[i].lists;
+        ranks_run(2, make_mistake, &others[i]);
+    }
+}
+
+struct quarrel {
+    struct job *job;
+    struct graph graph[2]; /* what rank 0 believes, and everybody else */
+    int error[GRAPH_RANKS];
+    const char *words[4];
+};
+
+static void quarrel(struct rank_thread *self)
+{
+    const struct quarrel *quarrel = self->user;
+    leat_plan *plan = graph_plan(self, &quarrel->graph[self->rank > 0]);
+    leat_region *region = NULL;
+    leat_halo *halo = NULL;
+    box_region(self, 4096, &region);
+    const leat_field field = {.place = {region, 0}, .element = LEAT_F32, .components = 1};
+    const leat_halo_options options = {
+        .size = sizeof options, .mode = quarrel->job->mode, .field_count = 1, .fields = &field};
+    int error = leat_halo_open(self->job, plan, &options, &halo);
+    rank_check(self, error == quarrel->error[self->rank] && !halo, "%d instead of %d: %s", error,
+               quarrel->error[self->rank], leat_error_detail());
+    for (int i = 0; i < 4; i++)
+        rank_check(self, strstr(leat_error_detail(), quarrel->words[i]), "\"%s\" is not in: %s",
+                   quarrel->words[i], leat_error_detail());
+    leat_plan_free(plan);
+    leat_region_free(region);
+}
+
+// Ring of three; rank 0's idea of it is then changed.
+static struct quarrel *new_quarrel(void)
+{
+    struct quarrel *made = calloc(1, sizeof *made);
+    assert_non_null(made);
+    made->job = new_job(1);
+    graph_ring(&made->graph[0], 3);
+    made->graph[1] = made->graph[0];
+    return made;
+}
+
+static void run_quarrel(struct quarrel *made)
+{
+    for (int m = 0; m < GRAPH_MODES; m++) {
+        made->job->mode = graph_modes[m];
+        ranks_run(3, quarrel, made);
+    }
+    free(made->job);
+    free(made);
+}
+
+static void test_counts_that_differ_are_named_by_both_sides(void **state)
+{
+    (void)state;
+    struct quarrel *made = new_quarrel();
+    made->graph[0].edge[0].count = 2; // rank 0 to rank 1: 3 elsewhere
+    made->error[0] = made->error[1] = -EPROTO;
+    made->error[2] = -EREMOTEIO;
+    made->words[0] = "pulse 0";
+    made->words[1] = "rank 0";
+    made->words[2] = "rank 1";
+    made->words[3] = "2";
+    run_quarrel(made);
+}
+
+static void test_a_list_that_only_the_sender_has_is_named(void **state)
+{
+    (void)state;
+    struct quarrel *made = new_quarrel();
+    struct ranks_random random = {1};
+    graph_join(&made->graph[0], 0, 2, 6, &random);
+    made->error[0] = -EPROTO;
+    made->error[1] = made->error[2] = -EREMOTEIO;
+    made->words[0] = "pulse 2";
+    made->words[1] = "rank 0 sends 6 elements to rank 2";
+    made->words[2] = "expects nothing more";
+    made->words[3] = "from it";
+    run_quarrel(made);
+}
+
+static void test_a_list_that_only_the_receiver_has_is_named(void **state)
+{
+    (void)state;
+    struct quarrel *made = new_quarrel();
+    struct ranks_random random = {1};
+    graph_join(&made->graph[1], 0, 2, 6, &random);
+    made->error[2] = -EPROTO;
+    made->error[0] = made->error[1] = -EREMOTEIO;
+    made->words[0] = "pulse 2";
+    made->words[1] = "rank 2 expects 6 elements from rank 0";
+    made->words[2] = "sends nothing more";
+    made->words[3] = "to it";
+    run_quarrel(made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +570,10 @@ int main(void)
         cmocka_unit_test(test_floats_and_doubles_of_1_3_4_and_7_components_both_ways),
         cmocka_unit_test(test_fields_that_drift_apart_keep_their_own_sequences),
         cmocka_unit_test(test_several_halos_at_a_time_on_one_job),
+        cmocka_unit_test(test_a_list_that_is_wrong_in_itself_is_refused_where_it_is_given),
+        cmocka_unit_test(test_counts_that_differ_are_named_by_both_sides),
+        cmocka_unit_test(test_a_list_that_only_the_sender_has_is_named),
+        cmocka_unit_test(test_a_list_that_only_the_receiver_has_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
