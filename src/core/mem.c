@@ -280,6 +280,21 @@ void leat_region_free(leat_region *region)
     free(region);
 }
 
+void leat_region_retire(struct leat_region *region)
+{
+    if (region)
+        region->retired = true;
+}
+
+void leat_region_free_retired(struct leat_job *job)
+{
+    for (leat_region *region = job->regions, *next; region; region = next) {
+        next = region->next;
+        if (region->retired)
+            leat_region_free(region);
+    }
+}
+
 int leat_region_info_get(const leat_region *region, leat_region_info *info)
 {
     if (!info->size)

@@ -20,6 +20,7 @@ struct leat_region {
     void *address;   /* where this rank loads and stores it; NULL when only copies reach it */
     bool registered; /* memory of the owner's, not of its arena */
     bool view;       /* found through the directory: freeing it leaves the memory alone */
+    bool retired;    /* no longer used here, but a peer may not have left it yet */
     const struct transport *transport;
     int row; /* of the path table */
 };
@@ -34,6 +35,13 @@ struct region_key {
 struct region_key leat_region_key(const struct leat_region *region);
 /* A view of the region that `key` names; -ESTALE when it has been freed meanwhile. */
 int leat_region_attach(struct leat_job *job, const struct region_key *key, leat_region **region);
+/*
+ * A region with signals may not be freed as soon as they are in: whoever raised one looks for
+ * sleepers behind the word afterwards. Retired, it stays until leat_region_free_retired, which is
+ * for a moment when every rank has come out of what it did with it. NULL is nothing.
+ */
+void leat_region_retire(struct leat_region *region);
+void leat_region_free_retired(struct leat_job *job);
 /* -ESTALE with detail when the owner has freed it. */
 int leat_region_check(const struct leat_region *region, uint64_t offset, uint64_t bytes,
                       const char *what);

@@ -230,8 +230,10 @@ int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options
     }
     // A rank that failed has no board to read; so nobody looks before all have one.
     error = leat_agree(job, error);
-    if (!error)
+    if (!error) {
+        leat_region_free_retired(job); // every rank has come out of the exchanges before
         error = leat_agree(job, halo_board_compare(made));
+    }
     for (int f = 0; !error && f < made->field_count; f++)
         error = bind_field(made, f, full.first_epoch);
     if (error) {
@@ -251,7 +253,7 @@ void leat_halo_free(leat_halo *halo)
         for (int f = 0; f < LEAT_FIELDS_MAX; f++)
             leat_region_free(halo->peer[i].base[f]);
     }
-    leat_region_free(halo->board);
+    leat_region_retire(halo->board);
     if (halo->job) {
         struct device *device = halo->job->device;
         void *const owned[] = {halo->error,        halo->staging, halo->index,
