@@ -40,8 +40,8 @@ static uint32_t *futex_word(struct leat_signal *signal)
 
 void leat_signal_raise(struct leat_signal *signal, uint64_t value)
 {
-    __atomic_store_n(&signal->value, value, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&signal->sleepers, __ATOMIC_SEQ_CST))
+    __atomic_store_n(&signal->value, value, SIGNAL_ORDER_RAISE);
+    if (__atomic_load_n(&signal->sleepers, SIGNAL_ORDER_LOOK))
         syscall(SYS_futex, futex_word(signal), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -73,14 +73,15 @@ static bool spin(const struct leat_signal *signal, uint64_t wanted, uint64_t unt
 
 static void sleep_slice(struct leat_signal *signal, uint64_t wanted, uint64_t slice_ns)
 {
-    __atomic_add_fetch(&signal->sleepers, 1, __ATOMIC_SEQ_CST);
-    uint64_t seen = __atomic_load_n(&signal->value, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&signal->sleepers, 1, SIGNAL_ORDER_ANNOUNCE);
+    // A stale value does no harm: the kernel looks again, after the announcement, before it sleeps.
+    uint64_t seen = __atomic_load_n(&signal->value, __ATOMIC_RELAXED);
     if (!leat_signal_reached(seen, wanted)) {
         struct timespec slice = {.tv_sec = (time_t)(slice_ns / 1000000000ULL),
                                  .tv_nsec = (long)(slice_ns % 1000000000ULL)};
         syscall(SYS_futex, futex_word(signal), FUTEX_WAIT, (uint32_t)seen, &slice, NULL, 0);
     }
-    __atomic_sub_fetch(&signal->sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_sub_fetch(&signal->sleepers, 1, __ATOMIC_RELAXED);
 }
 
 static int wait_asleep(leat_job *job, struct leat_signal *signal, uint64_t wanted, int peer,

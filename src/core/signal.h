@@ -34,11 +34,29 @@ LEAT_BOTH int leat_signal_reached(uint64_t seen, uint64_t wanted)
     return (int64_t)(seen - wanted) >= 0;
 }
 
+/*
+ * The memory orders of the protocol, each with a name, so that a test can weaken one at a time and
+ * see it missed (docs/protocol.md). RAISE is a release for the data and, with LOOK and ANNOUNCE,
+ * sequentially consistent lest a wake-up be lost.
+ */
+#ifndef SIGNAL_ORDER_RAISE
+#define SIGNAL_ORDER_RAISE __ATOMIC_SEQ_CST /* the word is stored */
+#endif
+#ifndef SIGNAL_ORDER_READ
+#define SIGNAL_ORDER_READ __ATOMIC_ACQUIRE /* the word is read */
+#endif
+#ifndef SIGNAL_ORDER_LOOK
+#define SIGNAL_ORDER_LOOK __ATOMIC_SEQ_CST /* who raises looks for sleepers */
+#endif
+#ifndef SIGNAL_ORDER_ANNOUNCE
+#define SIGNAL_ORDER_ANNOUNCE __ATOMIC_SEQ_CST /* who will sleep says so */
+#endif
+
 void leat_signal_raise(struct leat_signal *signal, uint64_t value);
 
 static inline uint64_t leat_signal_read(const struct leat_signal *signal)
 {
-    return __atomic_load_n(&signal->value, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&signal->value, SIGNAL_ORDER_READ);
 }
 
 /*

@@ -32,7 +32,17 @@ struct k_wait {
     struct k_error *error;
 };
 
-#ifdef __CUDACC__
+/* The block counter, by name for the same reason as in core/signal.h: each block releases its
+ * stores, the last one acquires them. */
+#ifndef K_ORDER_COUNT
+#define K_ORDER_COUNT __ATOMIC_ACQ_REL
+#endif
+
+#if defined(LEAT_KERNEL_WORDS)
+
+#include LEAT_KERNEL_WORDS /* a test's own, to explore every interleaving of the kernels below */
+
+#elif defined(__CUDACC__)
 
 #define K_FN static __device__ inline
 struct k_grid {
@@ -166,7 +176,7 @@ K_FN void k_signal_raise(struct leat_signal *signal, uint64_t value)
 }
 K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
 {
-    return __atomic_fetch_add(word, by, __ATOMIC_ACQ_REL);
+    return __atomic_fetch_add(word, by, K_ORDER_COUNT);
 }
 K_FN void k_store_relaxed(uint32_t *word, uint32_t value)
 {
@@ -174,14 +184,15 @@ K_FN void k_store_relaxed(uint32_t *word, uint32_t value)
 }
 #define K_CALL(function, user, grid, step)                                                         \
     ((function) ? (function)((user), (grid)->block, (grid)->block_count, (step)) : 0)
+/* No order on the error record: only the host reads the rest of it, once all blocks have ended. */
 K_FN uint32_t k_claim(uint32_t *word)
 {
     uint32_t free = 0;
-    return __atomic_compare_exchange_n(word, &free, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return __atomic_compare_exchange_n(word, &free, 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 K_FN uint32_t k_failed(const struct k_error *error)
 {
-    return __atomic_load_n(&error->failed, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&error->failed, __ATOMIC_RELAXED);
 }
 K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint64_t wanted,
                      int peer, uint64_t *seen)
