@@ -3,10 +3,10 @@
  * Halo exchange: ghost copies of a neighbour's elements, forward (coordinates) and back (forces).
  *
  * A plan is data: pulses in order, each with whom it sends to and receives from and which elements.
- * The decomposition helper makes one for particles (eighth shell, 1-D to 3-D, several pulses a
- * dimension where domains are thinner than the cut-off). A halo binds a plan to fields (arrays in
- * regions) and runs exchanges in a mode; modes differ in who orders the work, not in the result,
- * which is the same to the bit.
+ * The decomposition helper makes one for particles (eighth shell, 1-D to 3-D, in orthorhombic and
+ * triclinic boxes, several pulses a dimension where domains are thinner than the cut-off). A halo
+ * binds a plan to fields (arrays in regions) and runs exchanges in a mode; modes differ in who
+ * orders the work, not in the result, which is the same to the bit.
  *
  * All functions here but the queries and the frees are collective over the job: every rank calls
  * them in the same order. They return the same verdict everywhere: when one rank fails in a build,
@@ -31,28 +31,51 @@ enum leat_order { LEAT_ORDER_ZYX, LEAT_ORDER_XYZ };
 
 enum leat_plan_kind {
     LEAT_PLAN_FORWARDED, /* neighbours only; what others need is passed on, pulse after pulse */
-    LEAT_PLAN_ONEHOP     /* every domain within the cut-off directly; no pulse waits for another */
+    /* Every domain within the cut-off directly; no pulse waits for another. The same ghosts with
+     * the same zones, in another order, for one pulse a displacement of domains: with n_d forwarded
+     * pulses in dimension d, (n_x + 1)(n_y + 1)(n_z + 1) - 1 of them. */
+    LEAT_PLAN_ONEHOP
 };
 
-/* A periodic box cut into grid[0] x grid[1] x grid[2] equal domains; rank = (x * ny + y) * nz + z.
+/*
+ * A periodic box cut into grid[0] x grid[1] x grid[2] equal domains; rank = (x * ny + y) * nz + z.
+ *
+ * Domains are parallelepipeds like the box: dimension d (x, y, z) is cut into grid[d] along box
+ * vector d (a, b, c), by planes that hold the two other vectors. What is called an edge, width,
+ * distance or position along a dimension is measured across those planes: in a triclinic box that
+ * is less than along the vector. Shifts are sums of whole box vectors. Tilts may be of any size;
+ * those that GROMACS allows, at most half a vector, make the widest domains.
+ *
+ * Without images, ghosts come across cut dimensions only, and each pair has one image within the
+ * cut-off there (half of a cut edge at most). Across a dimension with one domain the caller looks
+ * by itself, by whole vectors of that dimension.
+ *
+ * With images, ghosts come across all boundaries, in dimensions with one domain from the rank
+ * itself, and distances are plain differences everywhere: nobody looks across anything. The cut-off
+ * may exceed half or all of an edge, cut or not, and then a rank has several images of an element,
+ * its own included. Over all ranks, an element a and the image of b != a in each box is found once,
+ * and a and its own image once for the two boxes of opposite sign, so sums are per box. Elements of
+ * one group in the same image pair as home elements only: a pair with a ghost in it is never one
+ * within a group, although both may be the group's.
  */
 typedef struct leat_decomposition {
     size_t size;
     int grid[3];
-    enum leat_order order; /* order of dimensions on the way forward; back is the reverse */
-    double box_nm[3][3];   /* row vectors a, b, c; orthorhombic only, so far: -ENOTSUP otherwise */
+    enum leat_order order; /* of dimensions on the way forward; back is the reverse */
+    double box_nm[3][3];   /* row vectors a, b, c; a along x, b in the x-y plane, else -ENOTSUP */
     double cutoff_nm;      /* every pair closer than this is found on exactly one rank */
     enum leat_plan_kind kind;
+    int images; /* 1: ghosts across all periodic boundaries, 0: across those of cut dimensions */
 } leat_decomposition;
 
 /*
  * The grid with the least halo volume for `rank_count` domains; then with the fewest pulses; then
  * with most domains in z, in y. Local, any thread. Groups that stick out of their domains need room
  * for twice as much: a caller that knows how far adds it to the cut-off here, lest leat_plan_build
- * refuse the grid.
+ * refuse the grid. Plans with images have no such limits, but this choice keeps to them.
  *
  * -EDOM    more than one domain, and twice the cut-off exceeds every edge
- * -ENOTSUP a box that is not orthorhombic; -EINVAL a value out of range
+ * -ENOTSUP box vectors that point elsewhere; -EINVAL a value out of range
  */
 LEAT_API int leat_grid_choose(int rank_count, const double box_nm[3][3], double cutoff_nm,
                               int grid[3]);
@@ -69,7 +92,7 @@ typedef struct leat_groups {
 #define LEAT_NOBODY (-1)
 
 typedef struct leat_pulse {
-    int dimension;            /* 0, 1, 2; of onehop plans and lists: the first one crossed, or 0 */
+    int dimension;            /* 0, 1, 2; of onehop plans the first one crossed, of lists 0 */
     int direction;            /* of the data: -1 to the lower neighbour, +1 to the higher */
     int send_rank, recv_rank; /* may be the same; LEAT_NOBODY where there is nothing that way */
     uint32_t send_count, recv_count;
@@ -89,18 +112,20 @@ typedef struct leat_plan_info {
     /* [element_count], bit d set where a ghost came across dimension d (1 x, 2 y, 4 z), 0 at home.
      * A pair belongs to this rank exactly when the two share no bit. Owned by the plan. */
     const uint8_t *zone;
-    double ghost_margin_nm; /* how far a group's element may lie from its centre; agreed by all */
+    /* How far a group's element may lie from its centre along a dimension; agreed by all. */
+    double ghost_margin_nm;
 } leat_plan_info;
 
 /*
- * Builds the forwarded plan for the home elements as they stand: x_nm is [3 * home_count], groups
+ * Builds the plan for the home elements as they stand: x_nm is [3 * home_count], groups
  * as leat_halo_migrate left them. The halo holds at least every element that takes part in a pair
  * of this rank's closer than the cut-off.
  *
- * -EDOM   a dimension needs as many pulses as it has domains, so that a rank would receive its own
- *         elements, or the cut-off exceeds half of its edge, so that a pair would have two images;
- *         names dimension, domains, width, cut-off and what would do
- * -ENOTSUP a box that is not orthorhombic; -ERANGE a coordinate is not finite (names the element)
+ * -EDOM   without images: a dimension needs as many pulses as it has domains, so that a rank would
+ *         receive its own elements, or the cut-off exceeds half of its edge, so that a pair would
+ *         have two images; names dimension, domains, width, cut-off and what would do
+ * -E2BIG  more than 64 pulses: names the pulses a dimension needs, and what would do
+ * -ENOTSUP box vectors that point elsewhere; -ERANGE a coordinate is not finite (names the element)
  * -EINVAL a value out of range, a grid that is not one domain a rank, ranks that pass different
  *         decompositions, a group that has no elements or its centre in another rank's domain
  */
@@ -246,9 +271,10 @@ typedef struct leat_migration {
 } leat_migration;
 
 /*
- * Wraps every group into the box by its centre and moves whole groups to the rank whose domain the
- * centre is in, however far that is. Groups are then in a fixed order: those that stayed, then
- * those from each rank by rank number. An error leaves all data as they were.
+ * Wraps every group into the box by its centre, by whole box vectors c, b, a, and moves whole
+ * groups to the rank whose domain the centre is in, however far that is. Groups are then in a fixed
+ * order: those that stayed, then those from each rank by rank number. An error leaves all data as
+ * they were.
  *
  * -ERANGE a position is not finite or lies too far outside the box: an element jumped; names
  *         element, rank, step and position, the same on every device. Too far is, for a group's

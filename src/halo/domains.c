@@ -6,23 +6,63 @@
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
-int leat_box_edges(const double box_nm[3][3], double edge_nm[3])
+static int check_vectors(const double box_nm[3][3])
 {
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             if (i == j && !(isfinite(box_nm[i][j]) && box_nm[i][j] > 0))
-                return leat_fail(-EINVAL,
-                                 "box_nm[%d][%d] is %g, expected an edge length above 0 nm", i, j,
+                return leat_fail(-EINVAL, "box_nm[%d][%d] is %g, expected a length above 0 nm", i,
+                                 j, box_nm[i][j]);
+            if (j < i && !isfinite(box_nm[i][j]))
+                return leat_fail(-EINVAL, "box_nm[%d][%d] is %g, expected a finite length", i, j,
                                  box_nm[i][j]);
-            if (i != j && box_nm[i][j] != 0)
+            if (j > i && box_nm[i][j] != 0)
                 return leat_fail(-ENOTSUP,
-                                 "box_nm[%d][%d] is %g nm: box vector %c has a part along %c, but "
-                                 "only orthorhombic boxes are supported so far; expected 0",
+                                 "box_nm[%d][%d] is %g nm: box vector %c has a part along %c, "
+                                 "expected 0; rotate box and positions so that vector a lies along "
+                                 "x and b in the x-y plane",
                                  i, j, box_nm[i][j], 'a' + i, DIMENSION_NAMES[j]);
         }
+    return 0;
+}
+
+int leat_box_measure(const double box_nm[3][3], struct box_shape *box)
+{
+    int error = check_vectors(box_nm);
+    if (error)
+        return error;
+    const double *b = box_nm[1], *c = box_nm[2];
+    // Across b and c, a and c, a and b, each with 1 for its own dimension before it is normalised.
+    const double across[3][3] = {
+        {1, -b[0] / b[1], (b[0] * c[1] / b[1] - c[0]) / c[2]}, {0, 1, -c[1] / c[2]}, {0, 0, 1}};
+    *box = (struct box_shape){.independence = 0};
+    memcpy(box->vector_nm, box_nm, sizeof box->vector_nm);
+    for (int d = 0; d < 3; d++) {
+        const double *n = across[d];
+        double length = sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]);
+        box->width_nm[d] = box_nm[d][d] / length;
+        if (!(isfinite(length) && box->width_nm[d] > 0))
+            return leat_fail(-EINVAL,
+                             "the box has no width between its faces %c, expected vectors that "
+                             "are less alike",
+                             DIMENSION_NAMES[d]);
+        for (int e = 0; e < 3; e++) {
+            double extent = fabs(box_nm[0][e]) + fabs(box_nm[1][e]) + fabs(box_nm[2][e]);
+            box->normal[d][e] = n[e] / length;
+            box->scale_nm[d] += fabs(box->normal[d][e]) * extent;
+        }
+    }
+    double(*cosine)[3] = box->cosine;
     for (int d = 0; d < 3; d++)
-        edge_nm[d] = box_nm[d][d];
+        for (int e = 0; e < 3; e++)
+            cosine[d][e] = d == e ? 1 : leat_box_height(box, d, box->normal[e]);
+    box->independence = 1 + 2 * cosine[0][1] * cosine[0][2] * cosine[1][2] -
+                        cosine[0][1] * cosine[0][1] - cosine[0][2] * cosine[0][2] -
+                        cosine[1][2] * cosine[1][2];
+    if (!(box->independence > 1e-9))
+        return leat_fail(-EINVAL, "the box is all but flat, expected vectors that are less alike");
     return 0;
 }
 
@@ -48,6 +88,12 @@ static int check_members(const leat_decomposition *decomposition, int rank_count
     if (decomposition->order != LEAT_ORDER_ZYX && decomposition->order != LEAT_ORDER_XYZ)
         return leat_fail(-EINVAL, "order %d: expected LEAT_ORDER_ZYX (%d) or LEAT_ORDER_XYZ (%d)",
                          (int)decomposition->order, LEAT_ORDER_ZYX, LEAT_ORDER_XYZ);
+    if (decomposition->kind != LEAT_PLAN_FORWARDED && decomposition->kind != LEAT_PLAN_ONEHOP)
+        return leat_fail(-EINVAL,
+                         "kind %d: expected LEAT_PLAN_FORWARDED (%d) or LEAT_PLAN_ONEHOP (%d)",
+                         (int)decomposition->kind, LEAT_PLAN_FORWARDED, LEAT_PLAN_ONEHOP);
+    if (decomposition->images != 0 && decomposition->images != 1)
+        return leat_fail(-EINVAL, "images is %d, expected 0 or 1", decomposition->images);
     if (!(isfinite(decomposition->cutoff_nm) && decomposition->cutoff_nm > 0))
         return leat_fail(-EINVAL, "cutoff_nm is %g, expected a length above 0",
                          decomposition->cutoff_nm);
@@ -65,8 +111,10 @@ int leat_domains_fill(const leat_decomposition *decomposition, int rank, int ran
     struct domains filled = {.rank = rank,
                              .rank_count = rank_count,
                              .order = decomposition->order,
+                             .kind = decomposition->kind,
+                             .images = decomposition->images,
                              .cutoff_nm = decomposition->cutoff_nm};
-    error = leat_box_edges(decomposition->box_nm, filled.edge_nm);
+    error = leat_box_measure(decomposition->box_nm, &filled.box);
     if (error)
         return error;
     for (int d = 0; d < 3; d++)
@@ -76,8 +124,8 @@ int leat_domains_fill(const leat_decomposition *decomposition, int rank, int ran
     filled.cell[0] = rank / filled.grid[2] / filled.grid[1];
     for (int i = 0; i < 3; i++) {
         int d = filled.order == LEAT_ORDER_XYZ ? i : 2 - i;
-        if (filled.grid[d] > 1)
-            filled.cut[filled.cut_count++] = d;
+        if (filled.grid[d] > 1 || filled.images)
+            filled.crossed[filled.crossed_count++] = d;
     }
     *domains = filled;
     return 0;
@@ -85,12 +133,16 @@ int leat_domains_fill(const leat_decomposition *decomposition, int rank, int ran
 
 int leat_domains_agree(struct leat_job *job, const struct domains *domains, double *value)
 {
-    static const char *const name[] = {"grid[0]",      "grid[1]",      "grid[2]",      "order",
-                                       "box_nm[0][0]", "box_nm[1][1]", "box_nm[2][2]", "cutoff_nm"};
+    static const char *const name[] = {
+        "grid[0]",      "grid[1]",      "grid[2]",      "order",        "kind",
+        "images",       "box_nm[0][0]", "box_nm[1][0]", "box_nm[1][1]", "box_nm[2][0]",
+        "box_nm[2][1]", "box_nm[2][2]", "cutoff_nm"};
     enum { MEMBERS = sizeof name / sizeof name[0] };
-    const double member[MEMBERS] = {domains->grid[0],    domains->grid[1],    domains->grid[2],
-                                    domains->order,      domains->edge_nm[0], domains->edge_nm[1],
-                                    domains->edge_nm[2], domains->cutoff_nm};
+    const double(*vector)[3] = domains->box.vector_nm;
+    const double member[MEMBERS] = {
+        domains->grid[0], domains->grid[1], domains->grid[2],  domains->order, domains->kind,
+        domains->images,  vector[0][0],     vector[1][0],      vector[1][1],   vector[2][0],
+        vector[2][1],     vector[2][2],     domains->cutoff_nm};
     double word[2 * MEMBERS + 1];
     for (int i = 0; i < MEMBERS; i++) {
         word[i] = member[i];
@@ -111,24 +163,30 @@ int leat_domains_agree(struct leat_job *job, const struct domains *domains, doub
     return 0;
 }
 
-double leat_domain_bound(const struct domains *domains, int d, int k)
+int leat_domain_wrap(const struct domains *domains, int d, int *k)
 {
-    if (k <= 0)
-        return 0;
-    if (k >= domains->grid[d])
-        return domains->edge_nm[d];
-    return domains->edge_nm[d] * k / domains->grid[d];
+    int count = domains->grid[d];
+    int boxes = *k >= 0 ? *k / count : -((count - 1 - *k) / count);
+    *k -= boxes * count;
+    return boxes;
 }
 
-int leat_domain_find(const struct domains *domains, int d, double coordinate_nm)
+double leat_domain_bound(const struct domains *domains, int d, int k)
+{
+    int boxes = leat_domain_wrap(domains, d, &k);
+    double width = domains->box.width_nm[d];
+    return width * boxes + width * k / domains->grid[d];
+}
+
+int leat_domain_find(const struct domains *domains, int d, double height_nm)
 {
     int last = domains->grid[d] - 1;
-    double guess = floor(coordinate_nm / domains->edge_nm[d] * domains->grid[d]);
+    double guess = floor(height_nm / domains->box.width_nm[d] * domains->grid[d]);
     int k = guess < 0 ? 0 : guess > last ? last : (int)guess;
     // The quotient may round across a bound.
-    while (k > 0 && coordinate_nm < leat_domain_bound(domains, d, k))
+    while (k > 0 && height_nm < leat_domain_bound(domains, d, k))
         k--;
-    while (k < last && coordinate_nm >= leat_domain_bound(domains, d, k + 1))
+    while (k < last && height_nm >= leat_domain_bound(domains, d, k + 1))
         k++;
     return k;
 }
@@ -138,12 +196,12 @@ int leat_domain_rank(const struct domains *domains, const int cell[3])
     return (cell[0] * domains->grid[1] + cell[1]) * domains->grid[2] + cell[2];
 }
 
-int leat_pulses_needed(int domain_count, double edge_nm, double cutoff_nm, double margin_nm)
+int leat_pulses_needed(int domain_count, double width_nm, double cutoff_nm, double margin_nm)
 {
-    double reach = (cutoff_nm + 2 * margin_nm) / edge_nm * domain_count;
+    double reach = (cutoff_nm + 2 * margin_nm) / width_nm * domain_count;
     // A cut-off of just the domains' width needs one pulse; rounding must not make it two.
     double pulses = ceil(reach * (1 - 1e-12));
-    return pulses < 1 ? 1 : pulses > domain_count ? domain_count : (int)pulses;
+    return pulses < 1 ? 1 : pulses > PULSES_TOO_MANY ? PULSES_TOO_MANY : (int)pulses;
 }
 
 int leat_groups_check(const leat_groups *groups)

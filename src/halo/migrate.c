@@ -62,14 +62,14 @@ struct moving {
 // Elements may stick out further than centres, but never by more than a box.
 static double element_limit_nm(const struct moving *m, int d)
 {
-    return fmax(m->migration->travel_limit_nm, m->domains.edge_nm[d]);
+    return fmax(m->migration->travel_limit_nm, m->domains.box.width_nm[d]);
 }
 
 static int fail_jump(const struct moving *m, uint32_t element, const char *what)
 {
     const double *x =
         (const double *)m->migration->fields[m->migration->x_field].data + 3 * (size_t)element;
-    const double *edge = m->domains.edge_nm;
+    const double(*vector)[3] = m->domains.box.vector_nm;
     char name[48];
     if (m->migration->element_id)
         snprintf(name, sizeof name, "element %lld", (long long)m->migration->element_id[element]);
@@ -79,20 +79,26 @@ static int fail_jump(const struct moving *m, uint32_t element, const char *what)
                      "step %lld, rank %d: %s is at (%.6g, %.6g, %.6g) nm, %s of %.6g x %.6g x %.6g "
                      "nm; the integration has blown up or the input is wrong",
                      (long long)m->migration->step, m->domains.rank, name, x[0], x[1], x[2], what,
-                     edge[0], edge[1], edge[2]);
+                     vector[0][0], vector[1][1], vector[2][2]);
+}
+
+static double wrapped_height(const struct moving *m, int d, uint32_t element)
+{
+    return leat_box_height(&m->domains.box, d, m->wrapped_nm + 3 * (size_t)element);
 }
 
 static int check_elements(const struct moving *m, uint32_t first, uint32_t last)
 {
-    for (uint32_t i = first; i < last; i++)
+    for (uint32_t i = first; i < last; i++) {
+        const double *x = m->wrapped_nm + 3 * (size_t)i;
+        if (!(isfinite(x[0]) && isfinite(x[1]) && isfinite(x[2])))
+            return fail_jump(m, i, "which is no point in the box");
         for (int d = 0; d < 3; d++) {
-            double x = m->wrapped_nm[3 * (size_t)i + (size_t)d];
-            double limit = element_limit_nm(m, d);
-            if (!isfinite(x))
-                return fail_jump(m, i, "which is no point in the box");
-            if (x < -limit || x > m->domains.edge_nm[d] + limit)
+            double height = wrapped_height(m, d, i), limit = element_limit_nm(m, d);
+            if (!(height >= -limit && height <= m->domains.box.width_nm[d] + limit))
                 return fail_jump(m, i, "too far outside the box");
         }
+    }
     return 0;
 }
 
@@ -100,10 +106,9 @@ static int check_elements(const struct moving *m, uint32_t first, uint32_t last)
 static int fail_centre(const struct moving *m, uint32_t first, uint32_t last, int d)
 {
     uint32_t worst = first;
-    double middle = m->domains.edge_nm[d] / 2;
+    double middle = m->domains.box.width_nm[d] / 2;
     for (uint32_t i = first; i < last; i++)
-        if (fabs(m->wrapped_nm[3 * (size_t)i + (size_t)d] - middle) >
-            fabs(m->wrapped_nm[3 * (size_t)worst + (size_t)d] - middle))
+        if (fabs(wrapped_height(m, d, i) - middle) > fabs(wrapped_height(m, d, worst) - middle))
             worst = i;
     return fail_jump(m, worst, "and its group's centre is too far outside the box");
 }
@@ -112,29 +117,39 @@ static int check_travel(const struct moving *m, uint32_t first, uint32_t last,
                         const double centre_nm[3])
 {
     for (int d = 0; d < 3; d++) {
-        double edge = m->domains.edge_nm[d];
-        double limit = m->migration->travel_limit_nm > 0 ? m->migration->travel_limit_nm : edge;
-        if (centre_nm[d] < -limit || centre_nm[d] > edge + limit)
+        double width = m->domains.box.width_nm[d];
+        double limit = m->migration->travel_limit_nm > 0 ? m->migration->travel_limit_nm : width;
+        double height = leat_box_height(&m->domains.box, d, centre_nm);
+        if (height < -limit || height > width + limit)
             return fail_centre(m, first, last, d);
     }
     return 0;
 }
 
-// The centre is taken from the moved elements each time, so that the owner found here is the one
-// that anybody finds later from the same positions.
+static void shift_group(struct moving *m, uint32_t first, uint32_t last, int d, double boxes)
+{
+    const double *vector = m->domains.box.vector_nm[d];
+    for (uint32_t i = first; i < last; i++)
+        for (int e = 0; e <= d; e++)
+            m->wrapped_nm[3 * (size_t)i + (size_t)e] -= boxes * vector[e];
+}
+
+// By whole vectors c, b, a: each changes its own height alone. The centre is taken from the moved
+// elements each time, so that the owner found here is the one that anybody finds later from the
+// same positions.
 static void wrap_group(struct moving *m, uint32_t first, uint32_t last, double centre_nm[3])
 {
     for (int wraps = 0; wraps < WRAPS_MAX; wraps++) {
         bool moved = false;
-        for (int d = 0; d < 3; d++) {
-            double edge = m->domains.edge_nm[d];
-            if (centre_nm[d] >= 0 && centre_nm[d] < edge)
+        for (int d = 2; d >= 0; d--) {
+            double width = m->domains.box.width_nm[d];
+            double height = leat_box_height(&m->domains.box, d, centre_nm);
+            if (height >= 0 && height < width)
                 continue;
-            double boxes = floor(centre_nm[d] / edge);
-            if (centre_nm[d] < 0 && boxes > -1) // the quotient rounded to zero
+            double boxes = floor(height / width);
+            if (height < 0 && boxes > -1) // the quotient rounded to zero
                 boxes = -1;
-            for (uint32_t i = first; i < last; i++)
-                m->wrapped_nm[3 * (size_t)i + (size_t)d] -= boxes * edge;
+            shift_group(m, first, last, d, boxes);
             moved = true;
         }
         if (!moved)
@@ -158,7 +173,8 @@ static int find_owners(struct moving *m)
         wrap_group(m, first, last, centre_nm);
         int cell[3];
         for (int d = 0; d < 3; d++)
-            cell[d] = leat_domain_find(&m->domains, d, centre_nm[d]);
+            cell[d] =
+                leat_domain_find(&m->domains, d, leat_box_height(&m->domains.box, d, centre_nm));
         m->owner[g] = (uint32_t)leat_domain_rank(&m->domains, cell);
     }
     return 0;

@@ -118,12 +118,49 @@ static void test_groups_too_wide_for_two_domains_are_refused_everywhere(void **s
                          "0.35 nm", "use 1 domain in z or at least 3", "receive its own elements"));
 }
 
-static void test_a_tilted_box_is_refused(void **state)
+static void test_a_box_whose_vectors_point_elsewhere_is_refused(void **state)
+{
+    (void)state;
+    struct refusal refusal = two_ranks();
+    refusal.decomposition.box_nm[1][2] = -0.5;
+    expect_refusal(&refusal, -ENOTSUP, -ENOTSUP,
+                   WORDS("box_nm[1][2] is -0.5 nm", "b has a part along z"));
+}
+
+static void test_a_tilted_box_is_not_refused(void **state)
 {
     (void)state;
     struct refusal refusal = two_ranks();
     refusal.decomposition.box_nm[2][1] = -0.5;
-    expect_refusal(&refusal, -ENOTSUP, -ENOTSUP, WORDS("box_nm[2][1] is -0.5 nm", "orthorhombic"));
+    expect_refusal(&refusal, 0, 0, WORDS(NULL));
+}
+
+static void test_a_kind_and_images_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    struct refusal refusal = two_ranks();
+    refusal.decomposition.kind = (enum leat_plan_kind)7;
+    expect_refusal(&refusal, -EINVAL, -EINVAL, WORDS("kind 7", "LEAT_PLAN_ONEHOP (1)"));
+    refusal = two_ranks();
+    refusal.decomposition.images = 2;
+    expect_refusal(&refusal, -EINVAL, -EINVAL, WORDS("images is 2"));
+}
+
+// Three pulses in x and y, four in z: 4 x 4 x 5 - 1.
+static void test_more_pulses_than_a_plan_holds_are_refused(void **state)
+{
+    (void)state;
+    struct refusal refusal = two_ranks();
+    refusal.decomposition.images = 1;
+    refusal.decomposition.cutoff_nm = 5.5;
+    refusal.decomposition.kind = LEAT_PLAN_ONEHOP;
+    expect_refusal(&refusal, -E2BIG, -E2BIG,
+                   WORDS("over 3 x 3 x 4 domains of 1 x 1 x 2", "more than 64 onehop pulses",
+                         "use a forwarded plan, fewer domains"));
+    refusal.decomposition.kind = LEAT_PLAN_FORWARDED;
+    expect_refusal(&refusal, 0, 0, WORDS(NULL));
+    refusal.decomposition.cutoff_nm = 1e9;
+    expect_refusal(&refusal, -E2BIG, -E2BIG, WORDS("more than 64 forwarded pulses", "a smaller"));
 }
 
 static void test_a_grid_that_is_not_one_domain_a_rank_is_refused(void **state)
@@ -199,23 +236,32 @@ static void test_a_cutoff_that_is_no_length_is_refused(void **state)
 
 static void rank_disagreeing(struct rank_thread *self)
 {
+    static const char *const words[] = {"cutoff_nm is", "box_nm[2][0] is", "kind is", "images is"};
+    const int *what = self->user;
     struct refusal input = two_ranks();
-    if (self->rank == 1)
-        input.decomposition.cutoff_nm = 1.25;
+    leat_decomposition *theirs = &input.decomposition;
+    if (self->rank == 1) {
+        theirs->cutoff_nm = *what == 0 ? 1.25 : 1;
+        theirs->box_nm[2][0] = *what == 1 ? 0.25 : 0;
+        theirs->kind = *what == 2 ? LEAT_PLAN_ONEHOP : LEAT_PLAN_FORWARDED;
+        theirs->images = *what == 3;
+    }
     leat_groups groups = {.group_count = 2, .start = input.start[self->rank]};
     leat_plan *plan = NULL;
     int error =
         leat_plan_build(self->job, &input.decomposition, &groups, input.x_nm[self->rank], &plan);
     rank_check(self, error == -EINVAL && !plan, "%d", error);
-    rank_check(self, strstr(leat_error_detail(), "cutoff_nm") != NULL, "%s", leat_error_detail());
-    rank_check(self, strstr(leat_error_detail(), "from 1 to 1.25") != NULL, "%s",
-               leat_error_detail());
+    rank_check(self, strstr(leat_error_detail(), words[*what]) != NULL, "%s", leat_error_detail());
+    if (*what == 0)
+        rank_check(self, strstr(leat_error_detail(), "from 1 to 1.25") != NULL, "%s",
+                   leat_error_detail());
 }
 
 static void test_ranks_that_pass_different_decompositions_are_told(void **state)
 {
     (void)state;
-    ranks_run(2, rank_disagreeing, NULL);
+    for (int what = 0; what < 4; what++)
+        ranks_run(2, rank_disagreeing, &what);
 }
 
 // ---- Rebuilding ----
@@ -322,7 +368,10 @@ int main(void)
         cmocka_unit_test(test_a_cutoff_beyond_half_of_a_cut_edge_is_refused),
         cmocka_unit_test(test_a_whole_dimension_does_not_limit_the_cutoff),
         cmocka_unit_test(test_groups_too_wide_for_two_domains_are_refused_everywhere),
-        cmocka_unit_test(test_a_tilted_box_is_refused),
+        cmocka_unit_test(test_a_box_whose_vectors_point_elsewhere_is_refused),
+        cmocka_unit_test(test_a_tilted_box_is_not_refused),
+        cmocka_unit_test(test_a_kind_and_images_out_of_range_are_refused),
+        cmocka_unit_test(test_more_pulses_than_a_plan_holds_are_refused),
         cmocka_unit_test(test_a_grid_that_is_not_one_domain_a_rank_is_refused),
         cmocka_unit_test(test_a_coordinate_that_is_not_finite_names_rank_and_element),
         cmocka_unit_test(test_a_group_outside_the_domain_is_refused),

@@ -187,15 +187,37 @@ static void test_values_out_of_range_are_refused(void **state)
     expect_refusal(2, 4, 4, 4, NAN, -EINVAL, "cutoff_nm");
 }
 
-static void test_a_tilted_box_is_refused(void **state)
+static void test_a_box_whose_vectors_point_elsewhere_is_refused(void **state)
 {
     (void)state;
-    const double box_nm[3][3] = {{4, 0, 0}, {1.25, 4, 0}, {0, 0, 4}};
+    const double box_nm[3][3] = {{4, 0, 0}, {0, 4, 1.25}, {0, 0, 4}};
     int grid[3] = {POISON, POISON, POISON};
     assert_int_equal(leat_grid_choose(2, box_nm, 1, grid), -ENOTSUP);
-    assert_non_null(strstr(leat_error_detail(), "box_nm[1][0] is 1.25 nm"));
-    assert_non_null(strstr(leat_error_detail(), "box vector b has a part along x"));
+    assert_non_null(strstr(leat_error_detail(), "box_nm[1][2] is 1.25 nm"));
+    assert_non_null(strstr(leat_error_detail(), "box vector b has a part along z"));
     assert_int_equal(grid[0], POISON);
+    const double endless_nm[3][3] = {{4, 0, 0}, {INFINITY, 4, 0}, {0, 0, 4}};
+    assert_int_equal(leat_grid_choose(2, endless_nm, 1, grid), -EINVAL);
+    const double flat_nm[3][3] = {{4, 0, 0}, {4e9, 4, 0}, {0, 0, 4}};
+    assert_int_equal(leat_grid_choose(2, flat_nm, 1, grid), -EINVAL);
+    assert_non_null(strstr(leat_error_detail(), "flat"));
+    assert_int_equal(grid[0], POISON);
+}
+
+// A rhombic dodecahedron of diameter 4 nm: its faces x and y are 3.27 nm apart, its faces z 2.83.
+static void test_a_tilted_box_is_cut_by_its_widths(void **state)
+{
+    (void)state;
+    const double box_nm[3][3] = {{4, 0, 0}, {0, 4, 0}, {2, 2, 2 * sqrt(2)}};
+    int grid[3] = {POISON, POISON, POISON};
+    // Widths, not vectors, have to hold two cut-offs; no vector is shorter than 4 nm.
+    assert_int_equal(leat_grid_choose(2, box_nm, 1.5, grid), 0);
+    assert_true(grid[0] == 1 && grid[1] == 2 && grid[2] == 1);
+    assert_int_equal(leat_grid_choose(2, box_nm, 1.7, grid), -EDOM);
+    assert_non_null(strstr(leat_error_detail(), "3.26599 x 3.26599 x 2.82843 nm"));
+    // Faces are smallest where the width is largest.
+    assert_int_equal(leat_grid_choose(2, box_nm, 1, grid), 0);
+    assert_true(grid[0] == 1 && grid[1] == 2 && grid[2] == 1);
 }
 
 int main(void)
@@ -210,7 +232,8 @@ int main(void)
         cmocka_unit_test(test_one_domain_needs_no_room),
         cmocka_unit_test(test_a_cutoff_beyond_half_of_every_edge_is_refused),
         cmocka_unit_test(test_values_out_of_range_are_refused),
-        cmocka_unit_test(test_a_tilted_box_is_refused),
+        cmocka_unit_test(test_a_box_whose_vectors_point_elsewhere_is_refused),
+        cmocka_unit_test(test_a_tilted_box_is_cut_by_its_widths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
