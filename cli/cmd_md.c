@@ -303,7 +303,8 @@ static int run_seats(leat_job **jobs, int count, const struct md_options *option
     }
     for (int i = 0; i < started; i++) {
         pthread_join(seat[i].thread, NULL);
-        if (status == EXIT_DONE)
+        // A rank that only misses another fails too; the one that waited in vain tells more.
+        if (status == EXIT_DONE || seat[i].status == EXIT_TIMED_OUT)
             status = seat[i].status;
     }
     free(seat);

@@ -22,6 +22,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static double thermostat(struct md_rank *rank, double *heat)
 {
@@ -179,16 +180,34 @@ static int exit_status(int error)
     return error == 0 ? 0 : error == -ETIMEDOUT ? 124 : 1;
 }
 
-// The rank that failed first has left with a reason, which it has printed.
-static bool told_by_peer(const struct md_rank *rank)
+// The rank that failed first, if it is another; else NULL.
+static const struct rank_record *first_failed(const struct md_rank *rank)
 {
     const struct segment_head *head = rank->job->segment->head;
     int first = __atomic_load_n(&head->first_failed, __ATOMIC_ACQUIRE) - 1;
-    if (first < 0 || first == rank->rank)
-        return false;
-    const struct rank_record *record = leat_rank_record(rank->job, first);
-    uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+    return first < 0 || first == rank->rank ? NULL : leat_rank_record(rank->job, first);
+}
+
+// The rank that failed first has left with a reason, which it has printed.
+static bool told_by_peer(const struct md_rank *rank)
+{
+    const struct rank_record *record = first_failed(rank);
+    uint32_t state = record ? __atomic_load_n(&record->state, __ATOMIC_ACQUIRE) : RANK_ABSENT;
     return (state == RANK_CLOSED || state == RANK_DEAD) && record->failed;
+}
+
+// The status of a job is that of the first rank to end. Who only follows lets the cause go first.
+static void follow(const struct md_rank *rank)
+{
+    const struct rank_record *record = first_failed(rank);
+    const struct timespec pause = {.tv_nsec = 5000000};
+    if (!record || rank->job->segment->head->threads)
+        return;
+    for (int i = 0; i < 100; i++) {
+        if (__atomic_load_n(&record->state, __ATOMIC_ACQUIRE) == RANK_DEAD)
+            return;
+        nanosleep(&pause, NULL);
+    }
 }
 
 static bool is_mine_to_print(const struct md_rank *rank, int error)
@@ -226,6 +245,8 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     char detail[LEAT_DETAIL_BYTES] = "";
     if (error) {
         complain(rank, error);
+        if (error == -ECONNRESET)
+            follow(rank);
         memcpy(detail, leat_error_detail(), strnlen(leat_error_detail(), sizeof detail - 1));
     }
     md_domain_close(&rank->domain);
