@@ -144,10 +144,10 @@ void md_list_free(struct md_list *list)
 {
     if (!list)
         return;
-    struct md_buffer *buffers[] = {&list->atom,  &list->type,  &list->filled,    &list->lj_count,
-                                   &list->wrap,  &list->xq,    &list->f,         &list->slot,
-                                   &list->i_box, &list->j_box, &list->wrapped,   &list->order,
-                                   &list->key,   &list->bin,   &list->candidate, &list->row_mask};
+    struct md_buffer *buffers[] = {
+        &list->atom, &list->type, &list->filled,    &list->lj_count, &list->wrap,    &list->xq,
+        &list->f,    &list->slot, &list->i_box,     &list->j_box,    &list->wrapped, &list->order,
+        &list->key,  &list->bin,  &list->candidate, &list->row_mask, &list->changed};
     for (size_t k = 0; k < sizeof buffers / sizeof buffers[0]; k++)
         free(buffers[k]->data);
     for (int z = 0; z < MD_ZONES; z++)

@@ -159,17 +159,17 @@ static int reserve_clusters(struct md_list *list)
     const size_t real_bytes = md_real_bytes(list->precision);
     int error = md_list_reserve(&list->atom, slots, sizeof(int));
     if (!error)
-        error = md_list_reserve(&list->type, slots, sizeof(int));
+        error = md_list_reserve(&list->type, MD_TYPE_STRIDE * clusters, sizeof(int));
     if (!error)
         error = md_list_reserve(&list->filled, clusters, sizeof(int));
     if (!error)
         error = md_list_reserve(&list->lj_count, 2 * clusters, sizeof(int));
     if (!error)
-        error = md_list_reserve(&list->wrap, MD_F_STRIDE * clusters, real_bytes);
+        error = md_list_reserve(&list->wrap, MD_WRAP_STRIDE * clusters, real_bytes);
     if (!error)
         error = md_list_reserve(&list->xq, MD_X_STRIDE * clusters, real_bytes);
     if (!error)
-        error = md_list_reserve(&list->f, MD_F_STRIDE * clusters, real_bytes);
+        error = md_list_reserve(&list->f, MD_F_REALS * clusters, real_bytes);
     if (!error)
         error = md_list_reserve(&list->i_box, 12 * clusters, sizeof(float));
     return error;
@@ -188,7 +188,7 @@ static void put_real(const struct md_list *list, const struct md_buffer *array, 
 static void fill_slot(struct md_list *list, const struct md_list_input *input, int slot, int atom)
 {
     const size_t cluster = (size_t)slot / MD_J_ATOMS, lane = (size_t)slot % MD_J_ATOMS;
-    const size_t xq = cluster * MD_X_STRIDE + lane, wrap = cluster * MD_F_STRIDE + lane;
+    const size_t xq = cluster * MD_X_STRIDE + lane, wrap = cluster * MD_WRAP_STRIDE + lane;
     for (int d = 0; d < 3; d++) {
         const size_t along = (size_t)d * MD_J_ATOMS;
         const double x = atom < 0 ? list->far_nm : input->x_nm[3 * (size_t)atom + (size_t)d];
@@ -198,7 +198,9 @@ static void fill_slot(struct md_list *list, const struct md_list_input *input, i
     }
     put_real(list, &list->xq, xq + 3 * MD_J_ATOMS, atom < 0 ? 0 : input->charge[atom]);
     ((int *)list->atom.data)[slot] = atom;
-    ((int *)list->type.data)[slot] = atom < 0 ? 0 : input->type[atom];
+    int *type = (int *)list->type.data + cluster * MD_TYPE_STRIDE + lane;
+    type[0] = atom < 0 ? 0 : input->type[atom];
+    type[MD_J_ATOMS] = type[0] + MD_FEW_TYPES;
     if (atom >= 0)
         ((int *)list->slot.data)[atom] = slot;
 }
@@ -279,7 +281,7 @@ static int build_zone(struct md_list *list, const struct md_list_input *input, s
 // Boxes of whole clusters, one array a side so that the search reads them in a row.
 static int make_j_boxes(struct md_list *list)
 {
-    const size_t stride = ((size_t)list->cluster_count + 15) / 16 * 16;
+    const size_t stride = (size_t)list->cluster_count + MD_SCAN_ROOM; // read in whole vectors
     int error = md_list_reserve(&list->j_box, 6 * stride, sizeof(float));
     if (error)
         return error;

@@ -25,9 +25,12 @@ enum {
     MD_ZONES = 8,
     MD_SHIFTS = 27, /* (sz + 1) * 9 + (sy + 1) * 3 + (sx + 1) */
     MD_NO_SHIFT = 13,
-    MD_X_STRIDE = 32, /* reals a cluster: x[8] y[8] z[8] charge[8] */
-    MD_F_STRIDE = 24, /* x[8] y[8] z[8] */
-    MD_FEW_TYPES = 8  /* a row of the LJ table fits a register */
+    MD_X_STRIDE = 32,    /* reals a cluster: x[8] y[8] z[8] charge[8] */
+    MD_WRAP_STRIDE = 24, /* x[8] y[8] z[8] */
+    MD_F_REALS = 48,     /* most that loops use for the forces of a cluster */
+    MD_TYPE_STRIDE = 16, /* type[8], and again plus MD_FEW_TYPES for tables of two rows */
+    MD_SCAN_ROOM = 16,
+    MD_FEW_TYPES = 8 /* a row of the LJ table fits a register */
 };
 
 /* Memory that grows only; 64-byte aligned. */
@@ -60,8 +63,8 @@ struct md_rows {
 struct md_pair_job {
     struct md_rows rows;
     const void *xq;       /* REAL [MD_X_STRIDE * clusters] */
-    void *f;              /* REAL [MD_F_STRIDE * clusters] */
-    const int *type;      /* [8 * clusters] */
+    void *f;              /* REAL [MD_F_REALS * clusters], as the loops lay it out */
+    const int *type;      /* [MD_TYPE_STRIDE * clusters] */
     const int *lj_count;  /* [half cluster]: so many of its atoms, the first ones, have LJ */
     const void *shift;    /* REAL [MD_SHIFTS][3] */
     const void *c6, *c12; /* REAL [type_count][type_stride], 6 c6 and 12 c12 */
@@ -77,7 +80,7 @@ struct md_pair_move {
     size_t cluster_count;
     const int *atom;   /* [8 * clusters] */
     const int *filled; /* [clusters]: the first so many slots have an atom */
-    const void *wrap;  /* REAL [3 * 8 * clusters], added to coordinates */
+    const void *wrap;  /* REAL [MD_WRAP_STRIDE * clusters], added to coordinates */
     void *xq, *f;
 };
 
@@ -96,6 +99,9 @@ struct md_pair_loops {
 
 struct md_pair_kernels {
     const char *name;
+    /* Those of [first, last) whose boxes are near box; out has room for MD_SCAN_ROOM more. */
+    int (*scan)(const float *j_box, size_t stride, const float box[6], int first, int last,
+                float radius2, int *out);
     const struct md_pair_loops *loops[2]; /* [enum md_precision] */
 };
 
@@ -140,7 +146,9 @@ struct md_list {
     struct md_buffer j_box;           /* float [6][cluster capacity], likewise */
     struct md_buffer wrapped;         /* float [3 * atom_count] */
     struct md_buffer order, key, bin; /* sorting */
-    struct md_buffer candidate, row_mask;
+    struct md_buffer candidate;
+    struct md_buffer row_mask, changed; /* of the row in the making, see list_search.c */
+    int changed_count;
     size_t j_box_stride;
     double shift[MD_SHIFTS][3];
     void *real_shift;           /* REAL [MD_SHIFTS][3] */

@@ -28,27 +28,6 @@ static int filled_of_half(const struct md_list *list, int half)
     return filled < 0 ? 0 : filled < MD_I_ATOMS ? filled : MD_I_ATOMS;
 }
 
-// Clusters [first, last) whose boxes are within the list cut-off of `box` go to out.
-static int scan_boxes(const struct md_list *list, const float box[6], int first, int last,
-                      float radius2, int *out)
-{
-    const float *j_box = list->j_box.data;
-    const size_t stride = list->j_box_stride;
-    int count = 0;
-    for (int c = first; c < last; c++) {
-        float distance2 = 0;
-        for (size_t d = 0; d < 3; d++) {
-            const float below = box[d] - j_box[(3 + d) * stride + (size_t)c];
-            const float above = j_box[d * stride + (size_t)c] - box[3 + d];
-            const float gap = fmaxf(fmaxf(below, above), 0);
-            distance2 += gap * gap;
-        }
-        out[count] = c;
-        count += distance2 < radius2;
-    }
-    return count;
-}
-
 // Columns along dimension d (0 or 1) within reach of [low, high].
 static void column_range(const struct md_grid *grid, int d, float low, float high, int range[2])
 {
@@ -59,31 +38,22 @@ static void column_range(const struct md_grid *grid, int d, float low, float hig
     range[1] = b < 0 ? 0 : b > (float)last ? last : (int)b;
 }
 
-static float gap_to_column(const struct md_grid *grid, int d, int column, float low, float high)
-{
-    const float left = grid->low[d] + (float)column * grid->edge[d];
-    return fmaxf(fmaxf(left - high, low - (left + grid->edge[d])), 0);
-}
-
 // Candidates for the half cluster whose box, shifted, is `box`; clusters below `lowest` are not.
 static int find_candidates(const struct search *search, const float box[6], int lowest, int *out)
 {
     const struct md_grid *grid = search->to;
-    const float radius = (float)search->list->radius_nm, radius2 = radius * radius;
+    const struct md_list *list = search->list;
+    const float radius = (float)list->radius_nm;
     const int *column = grid->column.data;
     int range_x[2], range_y[2], count = 0;
     column_range(grid, 0, box[0] - radius, box[3] + radius, range_x);
     column_range(grid, 1, box[1] - radius, box[4] + radius, range_y);
     for (int a = range_x[0]; a <= range_x[1]; a++) {
-        const float gap_x = gap_to_column(grid, 0, a, box[0], box[3]);
-        for (int b = range_y[0]; b <= range_y[1]; b++) {
-            const float gap_y = gap_to_column(grid, 1, b, box[1], box[4]);
-            const int c = a * grid->columns[1] + b;
-            if (column[c + 1] <= lowest || gap_x * gap_x + gap_y * gap_y >= radius2)
-                continue;
-            const int first = column[c] > lowest ? column[c] : lowest;
-            count += scan_boxes(search->list, box, first, column[c + 1], radius2, out + count);
-        }
+        // The columns along y follow one another, and so do their clusters.
+        const int *strip = column + a * grid->columns[1];
+        const int first = strip[range_y[0]] > lowest ? strip[range_y[0]] : lowest;
+        count += list->kernels->scan(list->j_box.data, list->j_box_stride, box, first,
+                                     strip[range_y[1] + 1], radius * radius, out + count);
     }
     return count;
 }
@@ -110,8 +80,22 @@ static int find_cluster(const int *j, int count, int cluster)
     return low < count && j[low] == cluster ? low : -1;
 }
 
-static void mask_exclusions(const struct search *search, int half, const int *j, int count,
-                            uint32_t *mask)
+// Takes the bits of `pairs` from those that count between i and the j at `place` of the row. Masks
+// are all ones between rows; the places that have been changed are noted, in ascending order.
+static void mask_pairs(struct md_list *list, int place, uint32_t pairs)
+{
+    uint32_t *mask = list->row_mask.data;
+    int *changed = list->changed.data;
+    if (mask[place] == UINT32_MAX) {
+        int k = list->changed_count++;
+        for (; k > 0 && changed[k - 1] > place; k--)
+            changed[k] = changed[k - 1];
+        changed[k] = place;
+    }
+    mask[place] &= ~pairs;
+}
+
+static void mask_exclusions(const struct search *search, int half, const int *j, int count)
 {
     const struct md_list_input *input = search->input;
     const int *atom = (const int *)search->list->atom.data + (size_t)half * MD_I_ATOMS;
@@ -119,66 +103,73 @@ static void mask_exclusions(const struct search *search, int half, const int *j,
     for (int a = 0; a < MD_I_ATOMS; a++) {
         if (atom[a] < 0)
             continue;
-        for (int k = input->exclusion_start[atom[a]]; k < input->exclusion_start[atom[a] + 1];
-             k++) {
+        const int end = input->exclusion_start[atom[a] + 1];
+        for (int k = input->exclusion_start[atom[a]]; k < end; k++) {
             const int partner = slot[input->exclusion[k]];
-            const int at = find_cluster(j, count, partner / MD_J_ATOMS);
-            if (at >= 0)
-                mask[at] &= ~(1u << (a * MD_J_ATOMS + partner % MD_J_ATOMS));
+            const int place = find_cluster(j, count, partner / MD_J_ATOMS);
+            if (place >= 0)
+                mask_pairs(search->list, place, 1u << (a * MD_J_ATOMS + partner % MD_J_ATOMS));
         }
     }
 }
 
-// Which atom pairs of the row count: not empty slots, excluded ones, or a pair's second mention.
-static void make_masks(const struct search *search, int half, int shift, const int *j, int count,
-                       uint32_t *mask)
+// Masks what does not count: empty slots, a pair's second mention, excluded pairs.
+static void make_masks(const struct search *search, int half, int shift, const int *j, int count)
 {
-    const int *filled = search->list->filled.data;
-    const int filled_i = filled_of_half(search->list, half);
-    for (int k = 0; k < count; k++) {
-        // An empty slot is far from every atom but not from another empty slot.
-        const bool both = filled_i < MD_I_ATOMS && filled[j[k]] < MD_J_ATOMS;
-        mask[k] = both ? filled_mask(filled_i, filled[j[k]]) : UINT32_MAX;
-    }
+    struct md_list *list = search->list;
+    const int *filled = list->filled.data;
+    const int filled_i = filled_of_half(list, half);
+    // An empty slot is far from every atom but not from another empty slot.
+    for (int k = 0; filled_i < MD_I_ATOMS && k < count; k++)
+        if (filled[j[k]] < MD_J_ATOMS)
+            mask_pairs(list, k, ~filled_mask(filled_i, filled[j[k]]));
     if (!search->within_zone)
         return;
-    if (shift == MD_NO_SHIFT && count > 0 && j[0] == half / 2) {
-        const int offset = half % 2 * MD_I_ATOMS;
+    if (shift == MD_NO_SHIFT && j[0] == half / 2)
         for (int a = 0; a < MD_I_ATOMS; a++)
-            mask[0] &= ~(((2u << (offset + a)) - 1) << (a * MD_J_ATOMS));
-    }
+            mask_pairs(list, 0, ((2u << (half % 2 * MD_I_ATOMS + a)) - 1) << (a * MD_J_ATOMS));
     if (search->input->exclusion_start)
-        mask_exclusions(search, half, j, count, mask);
+        mask_exclusions(search, half, j, count);
 }
 
-// Appends the row, with the j clusters that need a mask first.
+// Appends the row, with the j clusters that need a mask first; all masks are ones again.
 static int append_row(const struct search *search, int half, int shift, const int *j, int count)
 {
     struct md_part_list *part = search->part;
-    const uint32_t *mask = search->list->row_mask.data;
+    struct md_list *list = search->list;
+    uint32_t *mask = list->row_mask.data;
+    const int *changed = list->changed.data, changed_count = list->changed_count;
     int error = md_list_reserve(&part->rows, part->row_count + 1, sizeof(struct md_row));
     if (!error)
         error = md_list_reserve(&part->j, part->j_count + (size_t)count, sizeof(int));
     if (!error)
-        error = md_list_reserve(&part->mask, part->mask_count + (size_t)count, sizeof(uint32_t));
+        error = md_list_reserve(&part->mask, part->mask_count + (size_t)changed_count,
+                                sizeof(uint32_t));
     if (error)
         return error;
     int *to_j = (int *)part->j.data + part->j_count;
     uint32_t *to_mask = (uint32_t *)part->mask.data + part->mask_count;
-    int masked = 0, plain = 0;
-    for (int k = 0; k < count; k++)
-        if (mask[k] != UINT32_MAX && mask[k] != 0) {
-            to_j[masked] = j[k];
-            to_mask[masked++] = mask[k];
+    int masked = 0;
+    for (int k = 0; k < changed_count; k++) {
+        if (mask[changed[k]] != 0) {
+            to_j[masked] = j[changed[k]];
+            to_mask[masked++] = mask[changed[k]];
         }
-    for (int k = 0; k < count; k++)
-        if (mask[k] == UINT32_MAX)
-            to_j[masked + plain++] = j[k];
-    if (masked + plain == 0)
+        mask[changed[k]] = UINT32_MAX;
+    }
+    int total = masked;
+    for (int k = 0, next = 0; k <= changed_count; k++) {
+        const int end = k < changed_count ? changed[k] : count;
+        memcpy(to_j + total, j + next, (size_t)(end - next) * sizeof *j);
+        total += end - next;
+        next = end + 1;
+    }
+    list->changed_count = 0;
+    if (total == 0)
         return 0;
     ((struct md_row *)part->rows.data)[part->row_count++] =
-        (struct md_row){half, shift, masked, masked + plain, part->j_count, part->mask_count};
-    part->j_count += (size_t)(masked + plain);
+        (struct md_row){half, shift, masked, total, part->j_count, part->mask_count};
+    part->j_count += (size_t)total;
     part->mask_count += (size_t)masked;
     return 0;
 }
@@ -204,7 +195,9 @@ static int search_image(const struct search *search, int half, int shift)
         (const char *)list->real_shift + 3 * (size_t)shift * md_real_bytes(list->precision);
     count = list->kernels->loops[list->precision]->prune(
         list->xq.data, half, real_shift, list->radius_nm * list->radius_nm, j, count, j);
-    make_masks(search, half, shift, j, count, list->row_mask.data);
+    if (count == 0)
+        return 0;
+    make_masks(search, half, shift, j, count);
     return append_row(search, half, shift, j, count);
 }
 
@@ -273,6 +266,12 @@ int md_search(struct md_list *list, const struct md_list_input *input)
     int error = md_list_reserve(&list->candidate, clusters + 1, sizeof(int));
     if (!error)
         error = md_list_reserve(&list->row_mask, clusters, sizeof(uint32_t));
+    if (!error)
+        error = md_list_reserve(&list->changed, clusters, sizeof(int));
+    if (error)
+        return error;
+    memset(list->row_mask.data, 0xff, clusters * sizeof(uint32_t));
+    list->changed_count = 0;
     for (int a = 0; a < MD_ZONES && !error; a++)
         for (int b = a; b < MD_ZONES && !error; b++) {
             if ((a & b) != 0)

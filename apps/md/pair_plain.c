@@ -28,20 +28,27 @@
 #define V_SUM_I(v, sum)          memcpy(sum, v, sizeof(v))
 #define V_SUM(a)                 ((double)(a))
 
-#define REAL          float
-#define VEC           float
-#define NAME(x)       x##_mixed
-#define V_RSQRT(m, a) ((m) ? 1 / sqrtf(a) : 0)
+#define V_RSQRT_REFINE(y, a) (y)
+
+#define REAL                   float
+#define VEC                    float
+#define NAME(x)                x##_mixed
+#define V_RSQRT_ESTIMATE(m, a) ((m) ? 1 / sqrtf(a) : 0)
+#define SCAN_WIDTH             1
+#define V_LOAD_ALL(p)          (*(p))
+#define V_MAX(a, b)            ((a) > (b) ? (a) : (b))
+#define M_BITS(m)              ((unsigned)(m))
 #include "md/pair_kernels.inc"
 #undef REAL
 #undef VEC
 #undef NAME
-#undef V_RSQRT
+#undef V_RSQRT_ESTIMATE
+#undef SCAN_WIDTH
 
-#define REAL          double
-#define VEC           double
-#define NAME(x)       x##_double
-#define V_RSQRT(m, a) ((m) ? 1 / sqrt(a) : 0)
+#define REAL                   double
+#define VEC                    double
+#define NAME(x)                x##_double
+#define V_RSQRT_ESTIMATE(m, a) ((m) ? 1 / sqrt(a) : 0)
 #include "md/pair_kernels.inc"
 
-const struct md_pair_kernels md_pair_plain = {"plain", {&loops_mixed, &loops_double}};
+const struct md_pair_kernels md_pair_plain = {"plain", scan, {&loops_mixed, &loops_double}};

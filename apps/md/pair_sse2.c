@@ -16,26 +16,31 @@
     {                                                                                              \
         0                                                                                          \
     }
-#define V_FMA(a, b, c) ((a) * (b) + (c))
-#define V_FMS(a, b, c) ((a) * (b) - (c))
+#define V_FMA(a, b, c)       ((a) * (b) + (c))
+#define V_FMS(a, b, c)       ((a) * (b) - (c))
+#define V_RSQRT_REFINE(y, a) (y)
 
-#define REAL             float
-#define VEC              __m128
-#define MASK             __m128i
-#define COLS             4
-#define NAME(x)          x##_mixed
-#define M_LESS(a, b)     _mm_castps_si128(_mm_cmplt_ps(a, b))
-#define M_ANY(m)         (_mm_movemask_ps(_mm_castsi128_ps(m)) != 0)
-#define V_SET(a)         _mm_set1_ps(a)
-#define V_LOAD_J(p)      _mm_load_ps(p)
-#define V_SPREAD_I(p, v) _mm_set1_ps((p)[v])
-#define V_KEEP(m, a)     _mm_and_ps(_mm_castsi128_ps(m), a)
-#define V_RSQRT(m, a)    V_KEEP(m, _mm_set1_ps(1) / _mm_sqrt_ps(a))
+#define REAL                   float
+#define VEC                    __m128
+#define MASK                   __m128i
+#define COLS                   4
+#define NAME(x)                x##_mixed
+#define M_LESS(a, b)           _mm_castps_si128(_mm_cmplt_ps(a, b))
+#define M_ANY(m)               (_mm_movemask_ps(_mm_castsi128_ps(m)) != 0)
+#define V_SET(a)               _mm_set1_ps(a)
+#define V_LOAD_J(p)            _mm_load_ps(p)
+#define V_SPREAD_I(p, v)       _mm_set1_ps((p)[v])
+#define V_KEEP(m, a)           _mm_and_ps(_mm_castsi128_ps(m), a)
+#define V_RSQRT_ESTIMATE(m, a) V_KEEP(m, _mm_set1_ps(1) / _mm_sqrt_ps(a))
 #define V_GATHER(rows, type)                                                                       \
     _mm_set_ps((*(rows))[(type)[3]], (*(rows))[(type)[2]], (*(rows))[(type)[1]], (*(rows))[*(type)])
 #define V_MULTIPLY_KEEP(m, a, b) V_KEEP(m, (a) * (b))
 #define V_SUBTRACT_J(p, a)       _mm_store_ps(p, _mm_load_ps(p) - (a))
 #define V_SUM_I(v, sum)          sum_i_mixed(v, sum)
+#define SCAN_WIDTH               4
+#define V_LOAD_ALL(p)            _mm_loadu_ps(p)
+#define V_MAX(a, b)              _mm_max_ps(a, b)
+#define M_BITS(m)                ((unsigned)_mm_movemask_ps(_mm_castsi128_ps(m)))
 #define V_SUM(a)                 sum_mixed(a)
 
 INLINE __m128i and_bits_mixed(__m128i mask, uint32_t bits)
@@ -73,27 +78,28 @@ INLINE double sum_mixed(__m128 a)
 #undef V_LOAD_J
 #undef V_SPREAD_I
 #undef V_KEEP
-#undef V_RSQRT
+#undef V_RSQRT_ESTIMATE
 #undef V_GATHER
 #undef V_SUBTRACT_J
 #undef V_SUM_I
 #undef V_SUM
+#undef SCAN_WIDTH
 
-#define REAL                 double
-#define VEC                  __m128d
-#define COLS                 2
-#define NAME(x)              x##_double
-#define M_LESS(a, b)         _mm_castpd_si128(_mm_cmplt_pd(a, b))
-#define M_ANY(m)             (_mm_movemask_pd(_mm_castsi128_pd(m)) != 0)
-#define V_SET(a)             _mm_set1_pd(a)
-#define V_LOAD_J(p)          _mm_load_pd(p)
-#define V_SPREAD_I(p, v)     _mm_set1_pd((p)[v])
-#define V_KEEP(m, a)         _mm_and_pd(_mm_castsi128_pd(m), a)
-#define V_RSQRT(m, a)        V_KEEP(m, _mm_set1_pd(1) / _mm_sqrt_pd(a))
-#define V_GATHER(rows, type) _mm_set_pd((*(rows))[(type)[1]], (*(rows))[*(type)])
-#define V_SUBTRACT_J(p, a)   _mm_store_pd(p, _mm_load_pd(p) - (a))
-#define V_SUM_I(v, sum)      sum_i_double(v, sum)
-#define V_SUM(a)             ((a)[0] + (a)[1])
+#define REAL                   double
+#define VEC                    __m128d
+#define COLS                   2
+#define NAME(x)                x##_double
+#define M_LESS(a, b)           _mm_castpd_si128(_mm_cmplt_pd(a, b))
+#define M_ANY(m)               (_mm_movemask_pd(_mm_castsi128_pd(m)) != 0)
+#define V_SET(a)               _mm_set1_pd(a)
+#define V_LOAD_J(p)            _mm_load_pd(p)
+#define V_SPREAD_I(p, v)       _mm_set1_pd((p)[v])
+#define V_KEEP(m, a)           _mm_and_pd(_mm_castsi128_pd(m), a)
+#define V_RSQRT_ESTIMATE(m, a) V_KEEP(m, _mm_set1_pd(1) / _mm_sqrt_pd(a))
+#define V_GATHER(rows, type)   _mm_set_pd((*(rows))[(type)[1]], (*(rows))[*(type)])
+#define V_SUBTRACT_J(p, a)     _mm_store_pd(p, _mm_load_pd(p) - (a))
+#define V_SUM_I(v, sum)        sum_i_double(v, sum)
+#define V_SUM(a)               ((a)[0] + (a)[1])
 
 INLINE __m128i and_bits_double(__m128i mask, uint32_t bits)
 {
@@ -111,6 +117,6 @@ INLINE void sum_i_double(const __m128d *v, double *sum)
 
 #include "md/pair_kernels.inc"
 
-const struct md_pair_kernels md_pair_sse2 = {"sse2", {&loops_mixed, &loops_double}};
+const struct md_pair_kernels md_pair_sse2 = {"sse2", scan, {&loops_mixed, &loops_double}};
 
 #endif
