@@ -187,6 +187,12 @@ typedef struct leat_field {
      * ghosts are to be read before it. Otherwise the next exchange of this field acknowledges, and
      * ghosts stay as they are until it is called. */
     int acknowledged_by;
+    /* Landing zones of the ghosts, 1 or 2 (0 is 1). With 2, forward exchanges land by turns in the
+     * ghosts' own elements and as many elements behind the last (the region has room for both), and
+     * a sender waits for who still reads the exchange before the last, not the last: nobody waits
+     * in a steady flow. For fields that only go forward. leat_halo_info_get tells where they are.
+     */
+    int zones;
 } leat_field;
 
 typedef struct leat_halo_options {
@@ -220,6 +226,17 @@ enum leat_direction { LEAT_FORWARD, LEAT_REVERSE };
  * the halo can only be freed.
  */
 LEAT_API int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction);
+
+typedef struct leat_halo_info {
+    size_t size;
+    const char *mode; /* its name */
+    uint64_t exchanges;
+    /* By field: elements between a ghost's number in the plan and where the latest forward exchange
+     * put it: 0, or the number of ghosts. */
+    uint32_t ghost_shift[LEAT_FIELDS_MAX];
+} leat_halo_info;
+
+LEAT_API int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info);
 
 /*
  * A step of a simulation, for leat_halo_run: forward exchange of one field, `consume`, reverse

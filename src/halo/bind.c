@@ -31,8 +31,12 @@ static int check_field(const struct leat_halo *halo, const leat_halo_options *op
         return leat_fail(-EINVAL,
                          "field %d: acknowledged_by is %d: a field's number plus one, or 0", f,
                          field->acknowledged_by);
-    uint64_t needed = (uint64_t)halo->plan->element_count * type_bytes(field->element) *
-                      (uint64_t)field->components;
+    if (field->zones < 0 || field->zones > 2)
+        return leat_fail(-EINVAL, "field %d: %d landing zones; 1 or 2", f, field->zones);
+    uint64_t elements = halo->plan->element_count;
+    if (field->zones == 2)
+        elements += halo->plan->element_count - halo->plan->home_count;
+    uint64_t needed = elements * type_bytes(field->element) * (uint64_t)field->components;
     int error = leat_region_check(field->place.region, field->place.offset, 0, "field");
     if (error)
         return leat_fail_in(error, "field %d", f);
@@ -45,9 +49,9 @@ static int check_field(const struct leat_halo *halo, const leat_halo_options *op
                          f, (unsigned long long)field->place.offset);
     if (region->bytes - field->place.offset < needed)
         return leat_fail(-ENOSPC,
-                         "field %d: %u elements need %llu bytes, its region has %llu from offset "
+                         "field %d: %llu elements need %llu bytes, its region has %llu from offset "
                          "%llu on",
-                         f, halo->plan->element_count, (unsigned long long)needed,
+                         f, (unsigned long long)elements, (unsigned long long)needed,
                          (unsigned long long)(region->bytes - field->place.offset),
                          (unsigned long long)field->place.offset);
     return 0;
@@ -68,6 +72,8 @@ static int take_options(struct leat_halo *halo, const leat_halo_options *options
         if (error)
             return error;
         halo->field[f].given = options->fields[f];
+        if (!halo->field[f].given.zones)
+            halo->field[f].given.zones = 1;
         halo->field[f].element_bytes =
             type_bytes(options->fields[f].element) * (uint32_t)options->fields[f].components;
     }
@@ -101,6 +107,7 @@ static void bind_receiver(struct leat_halo *halo, int f, int p, struct k_pulse *
     int q = halo->to_pulse[p];
     kernel->x_landing = (char *)to->base[f]->address + theirs->field[f].base_offset +
                         (uint64_t)theirs->pulse[q].recv_offset * halo->field[f].element_bytes;
+    kernel->x_stride = (uint64_t)theirs->ghost_count * halo->field[f].element_bytes;
     kernel->signal.x_there = halo_board_signal(to->board, q, f, BOARD_X_IN);
     kernel->signal.x_free_here = halo_board_signal(halo->board, p, f, BOARD_X_FREE);
     kernel->signal.f_here = halo_board_signal(halo->board, p, f, BOARD_F_IN);
@@ -165,6 +172,8 @@ static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
         .shifted = field->given.shifted,
         .pulse_count = pulse_count,
         .home_count = halo->plan->home_count,
+        .ghost_count = halo->plan->element_count - halo->plan->home_count,
+        .zones = (uint32_t)field->given.zones,
         .forward_epoch = first_epoch,
         .reverse_epoch = first_epoch,
         .source_start = halo->source_start,

@@ -70,12 +70,14 @@ int halo_board_post(struct leat_halo *halo)
     struct board *board = halo_board(halo->board);
     board->pulse_count = halo->plan->pulse_count;
     board->field_count = halo->field_count;
+    board->ghost_count = halo->plan->element_count - halo->plan->home_count;
     board->signal_offset = signal_offset;
     for (int f = 0; f < halo->field_count; f++) {
         const leat_field *given = &halo->field[f].given;
         board->field[f] = (struct board_field){.element = given->element,
                                                .components = (uint32_t)given->components,
                                                .shifted = given->shifted != 0,
+                                               .zones = (uint32_t)given->zones,
                                                .key = leat_region_key(given->place.region),
                                                .base_offset = given->place.offset,
                                                .returned_offset = returned[f]};
@@ -158,12 +160,14 @@ static int compare_fields(const struct leat_halo *halo, const struct halo_peer *
                          theirs->field_count, halo->job->rank, ours->field_count);
     for (int f = 0; f < ours->field_count; f++) {
         const struct board_field *a = &ours->field[f], *b = &theirs->field[f];
-        if (a->element != b->element || a->components != b->components || a->shifted != b->shifted)
-            return leat_fail(-EPROTO,
-                             "field %d: rank %d has %u components of type %u (shifted %u), rank %d "
-                             "%u of type %u (shifted %u)",
-                             f, halo->job->rank, a->components, a->element, a->shifted, peer->rank,
-                             b->components, b->element, b->shifted);
+        if (a->element != b->element || a->components != b->components ||
+            a->shifted != b->shifted || a->zones != b->zones)
+            return leat_fail(
+                -EPROTO,
+                "field %d: rank %d has %u components of type %u (shifted %u, zones %u), "
+                "rank %d %u of type %u (shifted %u, zones %u)",
+                f, halo->job->rank, a->components, a->element, a->shifted, a->zones, peer->rank,
+                b->components, b->element, b->shifted, b->zones);
     }
     return 0;
 }

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 bool halo_needs_explicit_free(const struct leat_halo *halo, int f, enum leat_direction direction)
 {
@@ -63,6 +64,23 @@ static int check_call(const struct leat_halo *halo, int field, enum leat_directi
     if (direction == LEAT_REVERSE && halo->field[field].given.element == LEAT_WORDS)
         return leat_fail(-EINVAL, "field %d is of words: they cannot be added on the way back",
                          field);
+    if (direction == LEAT_REVERSE && halo->field[field].given.zones == 2)
+        return leat_fail(-EINVAL, "field %d has two landing zones and so only goes forward", field);
+    return 0;
+}
+
+int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info)
+{
+    if (!info->size)
+        return leat_fail(-EINVAL, "leat_halo_info.size is 0; set it to sizeof(leat_halo_info)");
+    leat_halo_info full = {
+        .size = info->size, .mode = halo->mode->name, .exchanges = halo->sequence};
+    for (int f = 0; f < halo->field_count; f++) {
+        const struct k_field *field = halo->field[f].kernel;
+        if (field->zones == 2 && field->forward_epoch & 1)
+            full.ghost_shift[f] = field->ghost_count;
+    }
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;
 }
 

@@ -17,7 +17,7 @@
 enum board_signal { BOARD_X_IN, BOARD_X_FREE, BOARD_F_IN, BOARD_F_FREE, BOARD_SIGNALS };
 
 struct board_field {
-    uint32_t element, components, shifted;
+    uint32_t element, components, shifted, zones;
     struct region_key key;    /* of the field's region */
     uint64_t base_offset;     /* element 0 in it */
     uint64_t returned_offset; /* in the board's region: where values come back, by sent entry */
@@ -33,6 +33,7 @@ struct board_pulse {
 struct board {
     struct leat_signal ready; /* raised to 1 once everything below is written */
     int32_t pulse_count, field_count;
+    uint32_t ghost_count, unused;
     uint64_t signal_offset;
     struct board_field field[LEAT_FIELDS_MAX];
     struct board_pulse pulse[HALO_PULSES_MAX];

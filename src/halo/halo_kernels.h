@@ -31,8 +31,9 @@ struct k_pulse {
     uint64_t reverse_needs; /* bits of the pulses that bring values for its ghosts */
     int32_t send_rank, recv_rank;
     double shift[3];
-    void *x_landing; /* at send_rank: its ghosts of this pulse */
-    void *f_landing; /* at recv_rank: its buffer for what comes back of this pulse */
+    void *x_landing;   /* at send_rank: its ghosts of this pulse */
+    uint64_t x_stride; /* bytes from its first landing zone to its second */
+    void *f_landing;   /* at recv_rank: its buffer for what comes back of this pulse */
     struct k_pulse_signals signal;
     uint32_t forward_blocks, reverse_blocks; /* blocks that have done their part, of all */
 };
@@ -42,7 +43,8 @@ struct k_field {
     void *returned; /* what comes back, by sent entry */
     void *staging;  /* pulse by pulse only: packed entries */
     int32_t components, shifted, pulse_count;
-    uint32_t home_count;
+    uint32_t home_count, ghost_count;
+    uint32_t zones; /* landing zones, 1 or 2, taken by the parity of the epoch */
     uint64_t forward_epoch, reverse_epoch;
     uint32_t forward_done, reverse_done; /* blocks that have finished, of all */
     /* Sent entries by element: source[source_start[e] .. source_start[e + 1]), pulses descending.

@@ -39,8 +39,6 @@ int halo_kernel_error(struct leat_halo *halo, int f, enum leat_direction directi
     const struct k_error *record = halo->error;
     if (!__atomic_load_n(&record->failed, __ATOMIC_ACQUIRE))
         return 0;
-    if (record->pulse < 0)
-        return leat_fail(record->code, "the step of the run ended it with %d", record->code);
     return wait_failed(halo, f, direction, record->pulse, record->peer, record->code,
                        record->wanted, record->seen);
 }
@@ -173,10 +171,12 @@ static int send_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
     int error = launch_pulse(halo, f, p, KERNEL_PACK_F32, order);
     if (!error && explicit_free)
         error = order->await(halo, f, LEAT_FORWARD, p, pulse->signal.x_free_here, pulse->send_rank,
-                             field->forward_epoch);
+                             field->forward_epoch - (field->zones - 1));
     if (error)
         return error;
-    return order->transfer(halo, to->base[f], pulse->x_landing, field->staging,
+    uint64_t zone = field->zones == 2 ? field->forward_epoch & 1 : 0;
+    char *landing = (char *)pulse->x_landing + zone * pulse->x_stride;
+    return order->transfer(halo, to->base[f], landing, field->staging,
                            (uint64_t)pulse->send_count * halo->field[f].element_bytes,
                            pulse->signal.x_there, field->forward_epoch);
 }

@@ -22,25 +22,37 @@ static int check_step(const struct leat_halo *halo, const leat_step *step)
     if (step->reverse_field >= 0 && halo->field[step->reverse_field].given.element == LEAT_WORDS)
         return leat_fail(-EINVAL, "field %d is of words: they cannot be added on the way back",
                          step->reverse_field);
+    if (step->reverse_field >= 0 && halo->field[step->reverse_field].given.zones == 2)
+        return leat_fail(-EINVAL, "field %d has two landing zones and so only goes forward",
+                         step->reverse_field);
     return 0;
+}
+
+static int ended_by_step(uint64_t step, int answer)
+{
+    return leat_fail(answer, "step %llu of the run ended it: consume or advance returned %d",
+                     (unsigned long long)step, answer);
 }
 
 static int run_on_host(struct leat_halo *halo, const leat_step *step, uint64_t step_count,
                        uint64_t *done)
 {
-    int error = 0;
-    for (*done = 0; !error && *done < step_count;) {
+    for (*done = 0; *done < step_count; ++*done) {
+        int error = 0, answer = 0;
         if (step->forward_field >= 0)
             error = leat_halo_exchange(halo, step->forward_field, LEAT_FORWARD);
         if (!error && step->consume)
-            error = step->consume(step->user, 0, 1, *done);
-        if (!error && step->reverse_field >= 0)
+            answer = step->consume(step->user, 0, 1, *done);
+        if (!error && !answer && step->reverse_field >= 0)
             error = leat_halo_exchange(halo, step->reverse_field, LEAT_REVERSE);
-        if (!error && step->advance)
-            error = step->advance(step->user, 0, 1, *done);
-        *done += !error;
+        if (!error && !answer && step->advance)
+            answer = step->advance(step->user, 0, 1, *done);
+        if (error)
+            return error;
+        if (answer) // peers may be an exchange ahead, as after any error
+            return halo_give_up(halo, ended_by_step(*done, answer));
     }
-    return error;
+    return 0;
 }
 
 // The acknowledgement that the exchange needs now; then the books are kept as if it had been made.
@@ -79,6 +91,43 @@ static void fill_loop(struct leat_halo *halo, const leat_step *step, uint64_t st
     loop->next_reverse = choice_of(halo, f, LEAT_REVERSE);
 }
 
+// Which exchange of which step it was shows in the epochs: those that were whole have moved them.
+static int loop_error(struct leat_halo *halo, const leat_step *step, const struct k_resident *loop,
+                      uint64_t forward_epoch)
+{
+    const struct k_error *record = halo->error;
+    if (!__atomic_load_n(&record->failed, __ATOMIC_ACQUIRE))
+        return 0;
+    if (record->pulse >= 0) {
+        bool forward = loop->forward && loop->forward->forward_epoch - forward_epoch == loop->done;
+        halo->sequence += !forward && loop->forward ? 2 : 1;
+        return halo_kernel_error(halo, forward ? step->forward_field : step->reverse_field,
+                                 forward ? LEAT_FORWARD : LEAT_REVERSE);
+    }
+    if (record->wanted)
+        return leat_fail(record->code,
+                         "step %llu of the run: its blocks did not meet within %.3g s; consume or "
+                         "advance takes longer in some: raise LEAT_TIMEOUT, or do less in a step",
+                         (unsigned long long)loop->done, (double)halo->job->timeout_ns * 1e-9);
+    return ended_by_step(loop->done, record->code);
+}
+
+// As if the exchanges had been called one by one.
+static void keep_books(struct leat_halo *halo, const leat_step *step, uint64_t begin, uint64_t done)
+{
+    int x = step->forward_field, f = step->reverse_field;
+    uint64_t per_step = (uint64_t)(x >= 0) + (uint64_t)(f >= 0);
+    halo->sequence = begin + done * per_step;
+    if (done && x >= 0) {
+        halo->field[x].forward_sequence = halo->sequence - (f >= 0);
+        halo_count_bytes(halo, x, LEAT_FORWARD, done);
+    }
+    if (done && f >= 0) {
+        halo->field[f].reverse_sequence = halo->sequence;
+        halo_count_bytes(halo, f, LEAT_REVERSE, done);
+    }
+}
+
 static int run_resident(struct leat_halo *halo, const leat_step *step, uint64_t step_count,
                         uint64_t *done)
 {
@@ -88,19 +137,17 @@ static int run_resident(struct leat_halo *halo, const leat_step *step, uint64_t 
     if (error)
         return error;
     struct k_resident *loop = memory;
+    uint64_t begin = halo->sequence;
     fill_loop(halo, step, step_count, loop);
+    uint64_t forward_epoch = loop->forward ? loop->forward->forward_epoch : 0;
     error = leat_device_launch(device, KERNEL_RESIDENT, loop, 0);
     if (!error)
         error = leat_device_sync(device);
-    if (!error)
-        error = halo_kernel_error(halo, step->forward_field >= 0 ? step->forward_field : 0,
-                                  LEAT_FORWARD);
     *done = loop->done;
+    keep_books(halo, step, begin, *done);
+    if (!error)
+        error = loop_error(halo, step, loop, forward_epoch);
     device->ops->free(device, loop);
-    if (step->forward_field >= 0)
-        halo_count_bytes(halo, step->forward_field, LEAT_FORWARD, *done);
-    if (step->reverse_field >= 0)
-        halo_count_bytes(halo, step->reverse_field, LEAT_REVERSE, *done);
     return error ? halo_give_up(halo, error) : 0;
 }
 
