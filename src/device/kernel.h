@@ -140,7 +140,10 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
 
 #include "core/job.h"
 
-#define K_FN static inline
+#include <errno.h>
+
+#define K_FN       static inline
+#define K_SLICE_NS UINT64_C(20000000)
 struct k_grid {
     uint32_t block, block_count;
 };
@@ -198,7 +201,19 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
                      int peer, uint64_t *seen)
 {
     leat_job *job = (leat_job *)wait->job;
-    return leat_signal_wait(job, signal, wanted, peer, leat_now_ns() + wait->timeout_ns, seen);
+    uint64_t now = leat_now_ns(), deadline = now + wait->timeout_ns;
+    for (;;) {
+        /* In slices, to see another block's failure: that block will raise nothing any more. */
+        uint64_t slice = deadline - now < K_SLICE_NS ? deadline : now + K_SLICE_NS;
+        int code = leat_signal_wait(job, signal, wanted, peer, slice, seen);
+        if (code != -ETIMEDOUT)
+            return code;
+        if (k_failed(wait->error))
+            return -ECANCELED;
+        now = leat_now_ns();
+        if (now >= deadline)
+            return code;
+    }
 }
 
 #endif
