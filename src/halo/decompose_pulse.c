@@ -106,20 +106,17 @@ static double cone_distance2(const struct box_shape *box, unsigned crossed, cons
     return crossed == 7 ? fmax(largest, corner_distance2(box, beyond)) : largest;
 }
 
-// Of an element from the cone of what any partner at the receiver can be in.
-static double partner_distance2(const struct building *b, uint32_t element, const struct hop *hop)
+// Of an element from the cone of what any partner at the receiver can be in; its faces lie at these
+// heights, for this rank's coordinates.
+static double partner_distance2(const struct building *b, uint32_t element, unsigned crossed,
+                                const double face[3])
 {
-    const struct domains *domains = &b->domains;
-    unsigned crossed = b->plan->zone[element] | crossed_dimensions(hop->displacement);
     double beyond[3] = {0, 0, 0};
-    for (int d = 0; d < 3; d++) {
-        if (!(crossed >> d & 1))
-            continue;
-        double bound = leat_domain_bound(domains, d, domains->cell[d] + 1 - hop->displacement[d]);
-        double height = leat_box_height(&domains->box, d, b->x_nm + 3 * (size_t)element);
-        beyond[d] = height - bound - b->plan->margin_nm;
-    }
-    return cone_distance2(&domains->box, crossed, beyond);
+    for (int d = 0; d < 3; d++)
+        if (crossed >> d & 1)
+            beyond[d] =
+                leat_box_height(&b->domains.box, d, b->x_nm + 3 * (size_t)element) - face[d];
+    return cone_distance2(&b->domains.box, crossed, beyond);
 }
 
 static int select_elements(struct building *b, leat_pulse *pulse, const struct hop *hop)
@@ -128,11 +125,17 @@ static int select_elements(struct building *b, leat_pulse *pulse, const struct h
                      sizeof *b->plan->index, "indices");
     if (error)
         return error;
+    double face[3];
+    for (int d = 0; d < 3; d++)
+        face[d] = leat_domain_bound(&b->domains, d, b->domains.cell[d] + 1 - hop->displacement[d]) +
+                  b->plan->margin_nm;
+    unsigned crossed = crossed_dimensions(hop->displacement);
     uint32_t *index = b->plan->index + b->index_count;
     uint32_t count = 0;
     pulse->dependent_start = 0;
     for (uint32_t i = hop->first; i < hop->last; i++) {
-        if (!(partner_distance2(b, i, hop) < b->reach_nm * b->reach_nm))
+        if (!(partner_distance2(b, i, crossed | b->plan->zone[i], face) <
+              b->reach_nm * b->reach_nm))
             continue;
         index[count++] = i;
         pulse->dependent_start += i < b->plan->home_count;
