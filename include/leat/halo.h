@@ -155,6 +155,22 @@ typedef struct leat_lists {
  */
 LEAT_API int leat_plan_lists(leat_job *job, const leat_lists *lists, leat_plan **plan);
 
+/*
+ * Writes all ranks' plans into one file, which replaces one that is there in one step. Collective;
+ * rank 0 gathers and writes. The file also notes where each ghost comes from, so that `leat halo
+ * check` can replay it elsewhere and tell what is missing.
+ * What the file system says, with the path; -EINVAL a plan of another rank or job
+ */
+LEAT_API int leat_plan_write(leat_job *job, const leat_plan *plan, const char *path);
+
+/*
+ * The plan of one rank from such a file. Local, any thread; the rank is checked against the job
+ * where a halo is opened.
+ * -EPROTO not a plan file, cut short or damaged, or not a plan that can be run: names file, offset,
+ * what was expected and what is there; -EINVAL a rank that the file does not have
+ */
+LEAT_API int leat_plan_read(const char *path, int rank, leat_plan **plan);
+
 LEAT_API int leat_plan_info_get(const leat_plan *plan, leat_plan_info *info);
 LEAT_API void leat_plan_free(leat_plan *plan);
 

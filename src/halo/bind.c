@@ -206,10 +206,22 @@ static int alloc_shared(struct leat_halo *halo)
     return device->ops->alloc(device, largest * widest, &halo->staging);
 }
 
+static int check_owner(const leat_job *job, const leat_plan *plan)
+{
+    if (!plan)
+        return leat_fail(-EINVAL, "leat_halo_open: plan is NULL");
+    if (plan->rank == job->rank && plan->rank_count == job->rank_count)
+        return 0;
+    return leat_fail(-EINVAL, "the plan is of rank %d of %d, this is rank %d of %d", plan->rank,
+                     plan->rank_count, job->rank, job->rank_count);
+}
+
 // Everything that can fail on one rank alone, up to the point where all ranks agree.
 static int prepare(struct leat_halo *halo, const leat_halo_options *options)
 {
-    int error = take_options(halo, options);
+    int error = check_owner(halo->job, halo->plan);
+    if (!error)
+        error = take_options(halo, options);
     if (!error)
         error = leat_plan_check(halo->plan);
     if (!error)
