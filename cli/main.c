@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"path", cmd_path, "which path leads from rank to rank, and why"},
     {"run", cmd_run, "start the ranks of a program on this host"},
     {"md", cmd_md, "molecular dynamics of GROMACS inputs over several ranks"},
+    {"halo", cmd_halo, "replay a plan file and say what is missing, double or stale"},
     {"bench", cmd_bench, "measure leat and what one would take instead, in turn"},
 };
 
