@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words of device/kernel.h for a search through all orders: each operation on a shared word is
+ * a point at which another thread may go on.
+ *
+ * Included by kernel.h in place of its own words (LEAT_KERNEL_WORDS). Data are plain memory:
+ * between two points a thread's loads and stores happen at once, which loses nothing as long as
+ * every value is checked, since of two pieces that touch the same data each order is tried.
+ * MODEL_ELEMENT gives a point before each element too.
+ */
+#ifndef LEAT_TEST_PROOF_MODEL_WORDS_H
+#define LEAT_TEST_PROOF_MODEL_WORDS_H
+
+#include "proof/explore.h"
+
+#define K_FN __attribute__((unused)) static inline
+
+struct k_grid {
+    uint32_t block, block_count;
+};
+
+/* The test's: stores and checks the word, and spoils the protocol where a mutant asks for it. */
+void model_raise(struct leat_signal *signal, uint64_t value);
+void model_await(const struct leat_signal *signal, uint64_t wanted);
+void model_element(void);
+
+K_FN uint32_t k_block(const struct k_grid *grid)
+{
+    return grid->block;
+}
+K_FN uint32_t k_block_count(const struct k_grid *grid)
+{
+    return grid->block_count;
+}
+K_FN uint32_t k_lane(const struct k_grid *grid)
+{
+    (void)grid;
+    return 0;
+}
+K_FN uint32_t k_part(uint32_t begin, uint32_t end, uint32_t block, uint32_t block_count)
+{
+    return begin + (uint32_t)((uint64_t)(end - begin) * block / block_count);
+}
+#define K_FOR_EACH(i, begin, end, grid)                                                            \
+    for (uint32_t i = k_part((begin), (end), (grid)->block, (grid)->block_count),                  \
+                  i##_end = k_part((begin), (end), (grid)->block + 1, (grid)->block_count);        \
+         i < i##_end && (model_element(), 1); i++)
+K_FN void k_sync_block(const struct k_grid *grid)
+{
+    (void)grid;
+}
+K_FN void k_signal_raise(struct leat_signal *signal, uint64_t value)
+{
+    model_raise(signal, value);
+}
+K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
+{
+    uint32_t old = *word;
+    *word += by;
+    explore_step(old);
+    return old;
+}
+K_FN void k_store_relaxed(uint32_t *word, uint32_t value)
+{
+    *word = value; // the raise that follows is the point: nobody else looks at both
+}
+#define K_CALL(function, user, grid, step)                                                         \
+    ((function) ? (function)((user), (grid)->block, (grid)->block_count, (step)) : 0)
+K_FN uint32_t k_claim(uint32_t *word)
+{
+    uint32_t claimed = *word == 0;
+    *word = 1;
+    explore_step(claimed);
+    return claimed;
+}
+K_FN uint32_t k_failed(const struct k_error *error)
+{
+    return error->failed;
+}
+K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint64_t wanted,
+                     int peer, uint64_t *seen)
+{
+    (void)wait;
+    (void)peer;
+    model_await(signal, wanted);
+    *seen = signal->value;
+    return 0;
+}
+
+#endif
