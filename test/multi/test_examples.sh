@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The example programs run under the launcher, and what they print is right.
+set -euo pipefail
+
+examples=$(cd "$(dirname "$LEAT_BIN")/../examples" && pwd)
+
+# jacobi compares itself with the known decay and fails when it is off.
+"$LEAT_BIN" run -n 8 --grid 2x2x2 "$examples/jacobi"
+"$LEAT_BIN" run -n 3 "$examples/jacobi"
+"$examples/jacobi"
+
+# Newton's third law: what all ranks print adds up to nothing, and no pair is missed or taken twice
+# when there are more ranks: the same rank's particles meet as often.
+for ranks in 1 2 4 8; do
+    "$LEAT_BIN" run -n $ranks "$examples/particles" | awk -v ranks=$ranks '
+        { x += $(NF - 2); y += $(NF - 1); z += $NF; lines++; print }
+        END { if (lines != ranks || x * x + y * y + z * z > 1e-8) { print "sum", x, y, z; exit 1 } }'
+done
