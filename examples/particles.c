@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Soft spheres in a periodic box: ghosts out, forces back, each pair on one rank only.
 //     leat run -n 4 particles
-// Newton's third law holds over all ranks, so the sum of all forces is checked to vanish.
+// By Newton's third law the forces of all ranks add up to nothing.
 #include <leat/halo.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,15 +9,15 @@
 #include <string.h>
 
 enum { COUNT = 800 }; // a rank
+static double home[3 * COUNT];
+static uint32_t start[COUNT + 1];
 static const double edge = 6.0, cutoff = 0.7;
 
 static int fail(const char *what)
 {
-    fprintf(stderr, "particles: %s: %s\n", what, leat_error_detail());
-    return 1;
+    return fprintf(stderr, "particles: %s: %s\n", what, leat_error_detail()), 1;
 }
 
-// x, y, z of every element, in a region that peers can store to.
 static double *array(leat_job *job, uint32_t elements, leat_region **region)
 {
     leat_region_options memory = {.size = sizeof memory, .bytes = elements * 3ull * sizeof(double)};
@@ -61,35 +61,31 @@ int main(void)
                                 .box_nm = {{edge, 0, 0}, {0, edge, 0}, {0, 0, edge}},
                                 .cutoff_nm = cutoff,
                                 .images = 1};
-    const double(*box)[3] = (const double(*)[3])boxes.box_nm;
-    if (leat_grid_choose(info.rank_count, box, cutoff, boxes.grid))
+    if (leat_grid_choose(info.rank_count, (const double(*)[3])boxes.box_nm, cutoff, boxes.grid))
         return fail("grid");
     const int *grid = boxes.grid, rank = info.rank;
     const int me[3] = {rank / (grid[1] * grid[2]), rank / grid[2] % grid[1], rank % grid[2]};
-    static double home[3 * COUNT];
-    static uint32_t start[COUNT + 1];
     srand((unsigned)rank + 1);
     for (int i = 0; i < 3 * COUNT; i++)
         home[i] = (me[i % 3] + rand() / (RAND_MAX + 1.0)) * edge / grid[i % 3];
-    for (uint32_t i = 0; i <= COUNT; i++)
-        start[i] = i;
-
+    for (uint32_t i = 0; i < COUNT; i++)
+        start[i + 1] = i + 1; // every particle is a group of its own
     leat_groups groups = {COUNT, start};
     leat_plan *plan;
     leat_plan_info shape = {.size = sizeof shape};
     if (leat_plan_build(job, &boxes, &groups, home, &plan) || leat_plan_info_get(plan, &shape))
         return fail("plan");
     leat_region *region[2];
-    double *x = array(job, shape.element_count, &region[0]);
-    double *f = array(job, shape.element_count, &region[1]), sum[3] = {0};
+    double *x = array(job, shape.element_count, &region[0]), sum[3] = {0};
+    double *f = array(job, shape.element_count, &region[1]);
     leat_field fields[2] = {
         {.place = {region[0], 0}, .element = LEAT_F64, .components = 3, .shifted = 1},
         {.place = {region[1], 0}, .element = LEAT_F64, .components = 3}};
     leat_halo_options options = {.size = sizeof options, .field_count = 2, .fields = fields};
     leat_halo *halo;
+    memcpy(x, home, sizeof home);
     if (leat_halo_open(job, plan, &options, &halo))
         return fail("halo");
-    memcpy(x, home, sizeof home);
     if (leat_halo_exchange(halo, 0, LEAT_FORWARD))
         return fail("positions");
     long pairs = interact(&shape, x, f);

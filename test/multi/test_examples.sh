@@ -10,8 +10,7 @@ examples=$(cd "$(dirname "$LEAT_BIN")/../examples" && pwd)
 "$LEAT_BIN" run -n 3 "$examples/jacobi"
 "$examples/jacobi"
 
-# Newton's third law: what all ranks print adds up to nothing, and no pair is missed or taken twice
-# when there are more ranks: the same rank's particles meet as often.
+# Newton's third law: what all ranks print adds up to nothing.
 for ranks in 1 2 4 8; do
     "$LEAT_BIN" run -n $ranks "$examples/particles" | awk -v ranks=$ranks '
         { x += $(NF - 2); y += $(NF - 1); z += $NF; lines++; print }
