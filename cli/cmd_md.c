@@ -51,8 +51,10 @@ static const struct option_row rows[] = {
      "order of dimensions in which coordinates travel; forces go back the other way (zyx)"},
     {OPTION_STEPS, "steps", "N",
      "steps, instead of the .mdp's nsteps; 0 evaluates the coordinates as they stand"},
-    {OPTION_MODE, "mode", "fused|host", "who orders the halo exchange (fused)"},
-    {OPTION_PLAN, "plan", "forwarded", "kind of halo plan (forwarded)"},
+    {OPTION_MODE, "mode", "fused|host|stream|pulse|resident",
+     "who orders the halo exchange; results are the same to the bit (fused)"},
+    {OPTION_PLAN, "plan", "forwarded|onehop",
+     "ghosts come from neighbours, passed on, or from every rank within reach at once (forwarded)"},
     {OPTION_TILE, "tile", "AxBxC", "repeat the input along x, y and z (1x1x1)"},
     {OPTION_OUT, "out", "FILE", "write the last step's coordinates and velocities, as .gro"},
     {OPTION_FORCES, "forces", "FILE", "write the last step's forces, an atom a line, in kJ/mol/nm"},
@@ -83,7 +85,7 @@ static const struct option_table table = {
 
 struct request {
     struct md_options options;
-    bool rank_threads, plan_missing;
+    bool rank_threads;
     int rank_count, device, steps;
     char *define, *include_dirs;
 };
@@ -106,9 +108,8 @@ static void append(struct option_reader *reader, char **text, const char *separa
 
 static void read_choice(struct option_reader *reader, struct request *request)
 {
-    static const char *const orders[] = {"zyx", "xyz"}, *const modes[] = {"fused", "host"};
+    static const char *const orders[] = {"zyx", "xyz"};
     static const char *const precisions[] = {"mixed", "double"}, *const devices[] = {"cpu", "cuda"};
-    static const char *const plans[] = {"forwarded", "onehop"};
     struct md_options *options = &request->options;
     int choice = 0;
     switch (reader->id) {
@@ -117,12 +118,12 @@ static void read_choice(struct option_reader *reader, struct request *request)
             options->order = choice ? LEAT_ORDER_XYZ : LEAT_ORDER_ZYX;
         break;
     case OPTION_MODE:
-        if (options_choice(reader, modes, 2, &choice))
-            options->mode = choice ? LEAT_MODE_HOST : LEAT_MODE_FUSED;
+        if (options_choice(reader, md_mode_names, MD_MODES, &choice))
+            options->mode = (enum leat_mode)choice;
         break;
     case OPTION_PLAN:
-        if (options_choice(reader, plans, 2, &choice))
-            request->plan_missing = choice != 0;
+        if (options_choice(reader, md_plan_names, MD_PLANS, &choice))
+            options->plan = (enum leat_plan_kind)choice;
         break;
     case OPTION_PRECISION:
         if (options_choice(reader, precisions, 2, &choice))
@@ -220,10 +221,6 @@ static int check(struct option_reader *reader, const struct request *request)
                                      "one already; start it without `leat run`");
     if (options->oracle && options->out)
         return options_error(reader, "--oracle moves nothing, so there is nothing for --out");
-    if (request->plan_missing) {
-        fprintf(stderr, "leat md: --plan onehop is not supported yet; use forwarded\n");
-        return EXIT_FAILED;
-    }
     if (request->device) {
         fprintf(stderr, "leat md: the driver does not run on --device cuda yet; use cpu\n");
         return EXIT_UNSUPPORTED;

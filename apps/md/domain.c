@@ -134,6 +134,7 @@ static int decompose(struct md_rank *rank)
     leat_decomposition *decomposition = &rank->domain.decomposition;
     *decomposition = (leat_decomposition){.size = sizeof *decomposition,
                                           .order = rank->options->order,
+                                          .kind = rank->options->plan,
                                           .cutoff_nm = rank->system.list_nm};
     for (int d = 0; d < 3; d++)
         decomposition->box_nm[d][d] = rank->system.box_nm[d];
@@ -308,7 +309,7 @@ static int make_plan(struct md_rank *rank, leat_plan_info *info)
     return error ? error : open_halo(rank);
 }
 
-static void make_image(struct md_rank *rank)
+void md_domain_image(struct md_rank *rank)
 {
     struct md_domain *domain = &rank->domain;
     size_t count = 3 * (size_t)domain->atoms.count;
@@ -371,7 +372,7 @@ int md_domain_partition(struct md_rank *rank)
         return error;
     memcpy(domain->image[FIELD_SITE].data, domain->site,
            (size_t)domain->atoms.count * sizeof *domain->site);
-    make_image(rank);
+    md_domain_image(rank);
     error = leat_halo_exchange(domain->halo, FIELD_SITE, LEAT_FORWARD);
     if (!error)
         error = leat_halo_exchange(domain->halo, FIELD_X, LEAT_FORWARD);
@@ -381,14 +382,5 @@ int md_domain_partition(struct md_rank *rank)
         error = build_list(rank, info.zone);
     error = leat_agree(rank->job, error);
     md_clock_lap(&rank->clock, PHASE_LIST);
-    return error;
-}
-
-int md_domain_refresh(struct md_rank *rank)
-{
-    make_image(rank);
-    md_clock_lap(&rank->clock, PHASE_OTHER);
-    int error = leat_halo_exchange(rank->domain.halo, FIELD_X, LEAT_FORWARD);
-    md_clock_lap(&rank->clock, PHASE_HALO);
     return error;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One evaluation of the forces on this rank's atoms.
+// One evaluation of the forces on this rank's atoms, before and after ghosts' shares come home.
 //
 // Order of sums, fixed: pairs of home atoms, pairs with a ghost, ghosts' shares from their other
 // ranks in the plan's order, excluded pairs and self terms. Advantage: the same input on the same
@@ -16,7 +16,7 @@ static void add_tensor(double sum[9], const double tensor[9])
         sum[i] += tensor[i];
 }
 
-static void pair_forces(struct md_rank *rank, enum md_part part, bool want, struct md_terms *terms)
+static void part_forces(struct md_rank *rank, enum md_part part, bool want, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
     struct md_pair_output output = {0};
@@ -42,19 +42,20 @@ static void take_image(struct md_rank *rank)
         f[i] = image[i];
 }
 
-int md_forces(struct md_rank *rank, bool want, struct md_terms *terms)
+void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
     const struct md_image *image = &domain->image[FIELD_F];
     *terms = (struct md_terms){0};
     memset(image->data, 0, (size_t)domain->element_count * image->element_bytes);
     md_clock_lap(&rank->clock, PHASE_OTHER);
-    pair_forces(rank, MD_LOCAL, want, terms);
-    pair_forces(rank, MD_NONLOCAL, want, terms);
-    int error = leat_halo_exchange(domain->halo, FIELD_F, LEAT_REVERSE);
-    md_clock_lap(&rank->clock, PHASE_HALO);
-    if (error)
-        return error;
+    part_forces(rank, MD_LOCAL, want, terms);
+    part_forces(rank, MD_NONLOCAL, want, terms);
+}
+
+void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms)
+{
+    struct md_domain *domain = &rank->domain;
     take_image(rank);
     md_clock_lap(&rank->clock, PHASE_OTHER);
     double corrections = md_exclusion_forces(
@@ -64,5 +65,4 @@ int md_forces(struct md_rank *rank, bool want, struct md_terms *terms)
     terms->pairs = terms->coulomb;
     terms->coulomb += corrections;
     md_clock_lap(&rank->clock, PHASE_LOCAL);
-    return 0;
 }

@@ -2,10 +2,11 @@
 /*
  * One rank of `leat md`: the atoms it owns, the halo around them, and the files that work on them.
  *
- *     run.c      set-up, step loop, end            domain.c   partition: who owns what, who sees it
- *     energy.c   sums over ranks, watches          local.c    topology of the atoms at hand
+ *     run.c      set-up, loop, end                 step.c     steps between two partitions
+ *     domain.c   partition: who has, who sees what local.c    topology of the atoms at hand
  *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
- *     output.c   files                             report.c   what people and programs read
+ *     energy.c   sums over ranks, watches          output.c   files
+ *     report.c   what people and programs read
  *
  * State (x, v, f of home atoms) is in double. What travels, and what the pair loop reads, are
  * images of it in regions: float in mixed precision, double in double.
@@ -83,7 +84,7 @@ struct md_rank {
     struct md_system system;
     struct md_domain domain;
     struct md_clock clock;
-    int64_t step;
+    int64_t step;                         /* that is being made */
     double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after */
     double ekin_half;                     /* of all ranks, half a step before */
     double heat;                          /* taken out by the thermostat so far */
@@ -101,8 +102,8 @@ int md_domain_open(struct md_rank *rank);
 void md_domain_close(struct md_domain *domain);
 /* Sends molecules home, makes plan, halo, local topology and list; ghosts are in place after it. */
 int md_domain_partition(struct md_rank *rank);
-/* Brings the ghosts to where their owners are now. */
-int md_domain_refresh(struct md_rank *rank);
+/* Puts the home atoms' positions where an exchange of FIELD_X takes them from. */
+void md_domain_image(struct md_rank *rank);
 /* Makes room for that many home atoms and groups, keeping what is there. */
 int md_domain_reserve(struct md_domain *domain, uint32_t groups, uint32_t atoms);
 
@@ -112,8 +113,17 @@ int md_local_home(struct md_rank *rank);
 int md_local_ghosts(struct md_rank *rank);
 
 /* ---- force.c ---- */
-/* Forces on the home atoms, with ghosts' shares back home. Terms are set when `want`. */
-int md_forces(struct md_rank *rank, bool want, struct md_terms *terms);
+/*
+ * An evaluation is two halves around the reverse exchange of FIELD_F: forces of pairs, with ghosts'
+ * shares, into the image; then forces on home atoms from it, with what a rank knows by itself. The
+ * first clears the terms; they are set when `want`. Neither calls leat.
+ */
+void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms);
+void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms);
+
+/* ---- step.c ---- */
+/* A step, or as many as need no other communication than halos; rank->step goes on by as many. */
+int md_steps(struct md_rank *rank);
 
 /* ---- start.c ---- */
 /* Velocities by gen-vel; constrained coordinates and velocities, unless this is --steps 0. */

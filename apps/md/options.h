@@ -22,6 +22,7 @@ struct md_options {
     int grid[3];                 /* zeros: the grid with the least halo */
     enum leat_order order;
     enum leat_mode mode;
+    enum leat_plan_kind plan;
     enum md_precision precision;
     int64_t steps; /* below 0: the .mdp's */
     int tile[3];   /* times the input is repeated along x, y, z */
@@ -30,6 +31,11 @@ struct md_options {
     const char *forces; /* text of the last step's forces, or NULL */
     bool oracle, stats, json;
 };
+
+enum { MD_MODES = LEAT_MODE_RESIDENT + 1, MD_PLANS = LEAT_PLAN_ONEHOP + 1 };
+
+/* By number, as users write them. */
+extern const char *const md_mode_names[MD_MODES], *const md_plan_names[MD_PLANS];
 
 /*
  * Runs one rank: the whole of `leat md` once the job is open. Closes the job. The result is the

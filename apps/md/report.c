@@ -15,18 +15,26 @@ const char *const md_phase_names[PHASE_COUNT] = {
     "halo", "nonbonded_local", "nonbonded_nonlocal", "bonded", "update", "list", "other",
 };
 
+const char *const md_mode_names[MD_MODES] = {[LEAT_MODE_FUSED] = "fused",
+                                             [LEAT_MODE_HOST] = "host",
+                                             [LEAT_MODE_STREAM] = "stream",
+                                             [LEAT_MODE_PULSE] = "pulse",
+                                             [LEAT_MODE_RESIDENT] = "resident"};
+const char *const md_plan_names[MD_PLANS] = {
+    [LEAT_PLAN_FORWARDED] = "forwarded", [LEAT_PLAN_ONEHOP] = "onehop"};
+
 void md_report_begin(const struct md_system *system, const struct md_options *options,
                      struct md_report *report)
 {
     *report = (struct md_report){.atoms = system->atom_count,
                                  .rank_count = 1,
                                  .grid = {1, 1, 1},
-                                 .plan = "forwarded",
                                  .device = "cpu",
                                  .dt_ps = system->settings.dt_ps,
                                  .cutoff_nm = system->interaction.cutoff_nm,
                                  .list_nm = system->list_nm};
-    report->mode = options->mode == LEAT_MODE_HOST ? "host" : "fused";
+    report->mode = md_mode_names[options->mode];
+    report->plan = md_plan_names[options->plan];
     report->order = options->order == LEAT_ORDER_XYZ ? "xyz" : "zyx";
     report->precision = options->precision == MD_DOUBLE ? "double" : "mixed";
 }
@@ -178,10 +186,10 @@ static void print_paths(const struct md_report *report, FILE *stream)
 
 void md_report_text(const struct md_report *report, FILE *stream)
 {
-    fprintf(stream, "%lld atoms on %d rank%s (%dx%dx%d, %s), %s, %s precision, device %s",
+    fprintf(stream, "%lld atoms on %d rank%s (%dx%dx%d, %s, %s), %s, %s precision, device %s",
             (long long)report->atoms, report->rank_count, report->rank_count == 1 ? "" : "s",
-            report->grid[0], report->grid[1], report->grid[2], report->order, report->mode,
-            report->precision, report->device);
+            report->grid[0], report->grid[1], report->grid[2], report->order, report->plan,
+            report->mode, report->precision, report->device);
     if (report->kernel)
         fprintf(stream, " (%s)", report->kernel);
     fprintf(stream, "\ncut-off %g nm, list to %.4g nm", report->cutoff_nm, report->list_nm);

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of `leat md` from open job to exit status: set-up, leap-frog steps, report.
-//
-// Algorithm of a step: positions to the ghosts (or a new partition), forces, ghosts' forces back
-// home, velocities and positions on, constraints. Energies, and with them a sum over ranks, only in
-// the steps that ask for them. Advantage: two exchanges a step and nothing else between ranks.
-// Disadvantage: a fault that only a sum shows is seen up to nstcalcenergy steps late.
+// One rank of `leat md` from open job to exit status: set-up, steps, report, and who prints what.
 //
 // Errors are printed once a cause. Until the loop begins all ranks come to the same verdict and
 // rank 0 prints it. In the loop the rank that met the error prints it, and closes the job with it
 // as the reason, which is what its peers then find. When a rank was killed, all that miss it say
-// so.
+// so. Advantage: a user reads the cause and not its echoes. Disadvantage: a rank that cannot print
+// any more leaves nobody to say why.
 
 #include "core/error.h"
 #include "core/log.h"
@@ -24,87 +20,6 @@
 #include <string.h>
 #include <time.h>
 
-static double thermostat(struct md_rank *rank, double *heat)
-{
-    const struct md_system *system = &rank->system;
-    const struct md_settings *settings = &system->settings;
-    *heat = 0.0;
-    if (settings->tcoupl != MD_TCOUPL_V_RESCALE ||
-        (rank->step + system->couple_steps - 1) % system->couple_steps)
-        return 1.0;
-    return md_v_rescale(rank->ekin_half, system->degrees, settings->ref_t_k, settings->tau_t_ps,
-                        system->couple_steps * settings->dt_ps, settings->ld_seed, rank->step,
-                        heat);
-}
-
-static bool couples_next(const struct md_rank *rank)
-{
-    return rank->system.settings.tcoupl == MD_TCOUPL_V_RESCALE &&
-           rank->step % rank->system.couple_steps == 0;
-}
-
-static bool stops_centre(const struct md_rank *rank)
-{
-    const struct md_settings *settings = &rank->system.settings;
-    return settings->remove_com && settings->nstcomm > 0 && rank->step % settings->nstcomm == 0;
-}
-
-static void record_drift(struct md_rank *rank)
-{
-    double time_ps = (double)rank->step * rank->system.settings.dt_ps;
-    if (time_ps >= rank->options->drift_after_ps)
-        md_slope_add(&rank->slope, time_ps, rank->energy.conserved);
-}
-
-// Positions and velocities to the next step; energies at this one, which needs both half steps.
-static int move(struct md_rank *rank, bool want, struct md_terms *terms)
-{
-    struct md_domain *domain = &rank->domain;
-    double heat;
-    double factor = thermostat(rank, &heat);
-    // Half a cut-off in one step is hundreds of times what atoms do at any temperature of interest.
-    double limit_nm = 0.5 * rank->system.interaction.cutoff_nm;
-    int error = md_leapfrog(&domain->atoms, domain->waters.count ? &domain->waters : NULL,
-                            rank->system.settings.dt_ps, factor, limit_nm, domain->scratch,
-                            want ? terms->virial : NULL, rank->ekin_after);
-    if (error)
-        return error;
-    md_clock_lap(&rank->clock, PHASE_UPDATE);
-    // The mean of the two half steps has seen half of what the thermostat did between them.
-    if (want)
-        error = md_energy_sum(rank, terms, rank->heat + 0.5 * heat);
-    else if (couples_next(rank))
-        error = md_kinetic_sum(rank);
-    rank->heat += heat;
-    if (!error && want)
-        record_drift(rank);
-    if (!error && stops_centre(rank))
-        error = md_stop_centre(rank);
-    memcpy(rank->ekin_before, rank->ekin_after, sizeof rank->ekin_before);
-    md_clock_lap(&rank->clock, PHASE_OTHER);
-    return error;
-}
-
-static int take_step(struct md_rank *rank)
-{
-    const struct md_settings *settings = &rank->system.settings;
-    bool last = rank->step == settings->steps;
-    bool want = last || rank->step % settings->nstcalcenergy == 0;
-    bool partition = rank->step == 0 || rank->step % settings->nstlist == 0;
-    struct md_terms terms;
-    int error = partition ? md_domain_partition(rank) : md_domain_refresh(rank);
-    if (error)
-        return error;
-    rank->looping = true;
-    error = md_forces(rank, want, &terms);
-    if (!error && last)
-        error = md_collect(rank);
-    if (error)
-        return error;
-    // A run of no steps is one look at the coordinates as they stand.
-    return settings->steps == 0 ? md_energy_sum(rank, &terms, 0.0) : move(rank, want, &terms);
-}
-
 static int loop(struct md_rank *rank)
 {
     struct md_progress progress;
@@ -113,19 +28,19 @@ static int loop(struct md_rank *rank)
     uint64_t begin_ns = leat_now_ns();
     md_clock_start(&rank->clock);
     int error = 0;
-    for (rank->step = 0; !error && rank->step <= rank->system.settings.steps; rank->step++) {
-        error = take_step(rank);
+    while (!error && rank->step <= rank->system.settings.steps) {
+        bool first = rank->step == 0;
+        error = md_steps(rank);
         if (error) {
             leat_fail_in(error, "step %lld", (long long)rank->step);
             break;
         }
-        md_clock_step(&rank->clock);
-        if (rank->step == 0 && rank->system.settings.steps > 0) {
+        if (first && rank->system.settings.steps > 0) {
             // The first step touches all memory for the first time.
             md_clock_start(&rank->clock);
             begin_ns = leat_now_ns();
         }
-        md_progress_step(&progress, rank->step);
+        md_progress_step(&progress, rank->step - 1);
     }
     rank->loop_s = (double)(leat_now_ns() - begin_ns) * 1e-9;
     md_progress_end(&progress);

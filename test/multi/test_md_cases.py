@@ -11,6 +11,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import leat_md  # noqa: E402
 
 GRIDS = [(8, "8x1x1"), (8, "4x2x1"), (8, "2x2x2")]
+MODES = ("fused", "host", "stream", "pulse", "resident")
+PLANS = ("forwarded", "onehop")
 DOUBLE, MIXED = ("--precision", "double"), ("--precision", "mixed")
 
 
@@ -38,19 +40,35 @@ def test_ranks_as_processes_give_the_reference(directory):
         check(directory, "water5k", 1e-5, *MIXED, "-n", ranks)
 
 
-def test_grids_give_the_reference_in_double(directory):
+def test_grids_and_modes_give_the_reference_in_double(directory):
     for ranks, grid in GRIDS:
-        for mode in ("fused", "host"):
+        for mode in MODES:
             report = check(directory, "water5k", 1e-8, *DOUBLE, "-n", ranks, "--grid", grid,
                            "--mode", mode, "--rank-threads")
             assert report["grid"] == [int(n) for n in grid.split("x")]
-            assert report["mode"] == mode
+            assert (report["mode"], report["plan"]) == (mode, "forwarded")
 
 
-def test_grids_give_the_reference_in_mixed(directory):
+def test_grids_and_modes_give_the_reference_in_mixed(directory):
     for ranks, grid in GRIDS:
-        for mode in ("fused", "host"):
+        for mode in MODES:
             check(directory, "water5k", 1e-5, *MIXED, "-n", ranks, "--grid", grid, "--mode", mode)
+
+
+def test_onehop_plans_give_the_reference(directory):
+    for mode, (ranks, grid) in zip(MODES, [*GRIDS, (4, "2x2x1"), (2, "1x1x2")]):
+        split = ("-n", ranks, "--grid", grid, "--plan", "onehop", "--mode", mode)
+        report = check(directory, "water5k", 1e-8, *DOUBLE, *split, "--rank-threads")
+        assert (report["mode"], report["plan"]) == (mode, "onehop")
+        check(directory, "water5k", 1e-5, *MIXED, *split)
+
+
+def test_plans_agree_to_rounding(directory):
+    files = leat_md.shared_case("water5k")
+    for ranks, grid in GRIDS:
+        runs = [leat_md.run(directory, files, *DOUBLE, "-n", ranks, "--grid", grid, "--plan", plan,
+                            "--rank-threads") for plan in PLANS]
+        leat_md.assert_agrees(runs[1], 1e-12, runs[0].report()["energy"], runs[0].forces)
 
 
 def test_both_orders_of_dimensions_give_the_reference(directory):
@@ -61,16 +79,18 @@ def test_both_orders_of_dimensions_give_the_reference(directory):
 
 
 def test_empty_domains_change_nothing(directory):
-    for ranks, grid in [(4, "2x2x1"), (8, "2x2x2"), *GRIDS]:
-        for mode in ("fused", "host"):
-            check(directory, "two", 1e-8, *DOUBLE, "-n", ranks, "--grid", grid, "--mode", mode)
-            check(directory, "two", 1e-5, *MIXED, "-n", ranks, "--grid", grid, "--mode", mode,
-                  "--rank-threads")
+    for ranks, grid in [(4, "2x2x1"), *GRIDS]:
+        for mode in MODES:
+            split = ("-n", ranks, "--grid", grid, "--mode", mode)
+            check(directory, "two", 1e-8, *DOUBLE, *split)
+            check(directory, "two", 1e-5, *MIXED, *split, "--rank-threads", "--plan", "onehop")
 
 
 def test_a_domain_thinner_than_the_cutoff_takes_several_pulses(directory):
     # 3.72 nm over eleven domains: the halo of each reaches over three neighbours.
-    check(directory, "water5k", 1e-8, *DOUBLE, "-n", 11, "--grid", "1x11x1", "--rank-threads")
+    for plan in PLANS:
+        check(directory, "water5k", 1e-8, *DOUBLE, "-n", 11, "--grid", "1x11x1", "--rank-threads",
+              "--plan", plan)
 
 
 def test_the_report_has_what_it_promises(directory):

@@ -8,6 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import inputs  # noqa: E402
 import leat_md  # noqa: E402
 
 
@@ -84,6 +85,25 @@ def test_an_atom_much_too_fast_names_atom_and_step(directory):
         text = fails(directory, (gro, top, mdp), *options)
         lines = own_lines(text)
         assert len(lines) == 1 and "step 0" in lines[0] and "atom" in lines[0], text
+
+
+def test_an_error_in_a_resident_step_is_told_in_its_own_words(directory):
+    def speed_up(lines):
+        lines[100] = lines[100][:44] + "  80.0000"[:8] + lines[100][52:]
+        return lines
+
+    # A free atom that crosses the liquid meets another within a few steps.
+    files = inputs.argon(directory, nsteps="100", nstcalcenergy="50", verlet_buffer_tolerance="-1",
+                         rlist="1.0", dt="0.005")
+    gro = pathlib.Path(files[0])
+    lines = speed_up(gro.read_text(encoding="utf-8").splitlines())
+    gro.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told = []
+    for mode in ("fused", "resident"):
+        text = fails(directory, files, "-n", 2, "--mode", mode)
+        assert len(own_lines(text)) == 1, text
+        told.append(own_lines(text)[0])
+    assert told[0] == told[1] and "would move" in told[0] and "step 0" not in told[0], told
 
 
 def test_two_atoms_in_one_place_end_with_an_error(directory):
@@ -165,14 +185,13 @@ def test_survivors_of_a_stopped_rank_time_out(directory):
 
 def test_wrong_usage_is_status_two(directory):
     files = leat_md.water()
-    for options in (("--grid", "2x2x1", "-n", 3), ("--order", "yxz"), ("-n", "0"), ("--steps", "-1"),
+    for options in (("--grid", "2x2x1", "-n", 3), ("--order", "yxz"), ("--mode", "persistent"), ("-n", "0"), ("--steps", "-1"),
                     ("--tile", "0x1x1"), ("--oracle", "--out", "x.gro"), ("surplus",)):
         fails(directory, files, *options, status=2)
 
 
 def test_what_is_missing_says_so(directory):
     files = leat_md.water()
-    assert "onehop" in fails(directory, files, "--plan", "onehop")
     assert "cuda" in fails(directory, files, "--device", "cuda", status=77)
 
 

@@ -18,8 +18,8 @@ def outcome(directory, *options, files=None):
     return done, coordinates, forces
 
 
-def same(directory, first, second):
-    one, two = outcome(directory, *first), outcome(directory, *second)
+def same(directory, first, second, files=None):
+    one, two = (outcome(directory, *options, files=files) for options in (first, second))
     assert one[1] == two[1], "coordinates differ"
     assert one[2] == two[2], "forces differ"
     assert one[0].report()["energy"] == two[0].report()["energy"]
@@ -32,9 +32,33 @@ def test_two_runs_agree_to_the_bit(directory):
 
 
 def test_modes_and_launches_agree_to_the_bit(directory):
-    run = ("-n", 4, "--grid", "2x2x1", "--steps", 60)
-    same(directory, (*run, "--mode", "fused"), (*run, "--mode", "host"))
-    same(directory, run, (*run, "--rank-threads"))
+    for plan in ("forwarded", "onehop"):
+        run = ("-n", 4, "--grid", "2x2x1", "--steps", 60, "--plan", plan)
+        for mode in ("host", "stream", "pulse", "resident"):
+            same(directory, run, (*run, "--mode", mode))
+        same(directory, run, (*run, "--rank-threads"))
+        same(directory, run, (*run, "--rank-threads", "--mode", "resident"))
+
+
+def test_steps_that_need_sums_are_alike_in_one_kernel(directory):
+    gro, top, mdp = leat_md.water()
+    # The thermostat, the centre's motion and energies each at their own pace, lists at another.
+    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "sums.mdp", tcoupl="v-rescale",
+                                tau_t="0.05", ref_t="310", tc_grps="System", nsttcouple="4",
+                                nstcomm="6", nstcalcenergy="15", nstlist="11")
+    run = ("-n", 4, "--steps", 50)
+    same(directory, run, (*run, "--mode", "resident"), files=(gro, top, mdp))
+
+
+def test_resident_steps_launch_no_kernels(directory):
+    def launches(mode, steps):
+        run = leat_md.run(directory, leat_md.water(), "-n", 2, "--mode", mode, "--steps", steps,
+                          "--stats")
+        return run.report()["stats"]["launches"]
+
+    # Both numbers of steps end in the life of the same list, with as many sums.
+    assert launches("resident", 38) == launches("resident", 25)
+    assert launches("fused", 38) - launches("fused", 25) == 2 * 2 * 13
 
 
 def test_ranks_agree_after_a_step_in_double(directory):

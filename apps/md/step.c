@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of leap-frog, as many at a time as need nothing of other ranks but their halos.
+//
+// Algorithm of a step: positions to the ghosts (or a new partition), forces, ghosts' forces back
+// home, velocities and positions on, constraints. Steps between two that need sums over ranks, or a
+// partition, are one run of the halo, which orders exchanges and work as its mode does: in resident
+// mode in one kernel. Advantage: two exchanges a step and nothing else between ranks, and one order
+// of work in all modes, so all give the same bits. Disadvantage: a fault that only a sum shows is
+// seen up to nstcalcenergy steps late, and of the kernel's blocks one does the work.
+
+#include "core/error.h"
+#include "md/md.h"
+
+#include <string.h>
+
+// Steps in one run of the halo.
+struct run {
+    struct md_rank *rank;
+    uint64_t count;
+    bool want; // energies of the last of them
+    bool stay; // and positions are not to move on after it
+    struct md_terms terms;
+    double heat; // that the thermostat takes out in the last of them
+    int error;
+    char detail[LEAT_DETAIL_BYTES]; // the run may be in another thread, whose words would be lost
+};
+
+static bool is_last(const struct md_rank *rank, int64_t step)
+{
+    return step == rank->system.settings.steps;
+}
+
+static bool wants_energy(const struct md_rank *rank, int64_t step)
+{
+    return is_last(rank, step) || step % rank->system.settings.nstcalcenergy == 0;
+}
+
+static bool starts_list(const struct md_rank *rank, int64_t step)
+{
+    return step == 0 || step % rank->system.settings.nstlist == 0;
+}
+
+static bool couples_next(const struct md_rank *rank, int64_t step)
+{
+    return rank->system.settings.tcoupl == MD_TCOUPL_V_RESCALE &&
+           step % rank->system.couple_steps == 0;
+}
+
+static bool stops_centre(const struct md_rank *rank, int64_t step)
+{
+    const struct md_settings *settings = &rank->system.settings;
+    return settings->remove_com && settings->nstcomm > 0 && step % settings->nstcomm == 0;
+}
+
+// After this step something other than halos has to be exchanged.
+static bool ends_run(const struct md_rank *rank, int64_t step)
+{
+    return wants_energy(rank, step) || couples_next(rank, step) || stops_centre(rank, step) ||
+           starts_list(rank, step + 1);
+}
+
+static double thermostat(struct md_rank *rank, double *heat)
+{
+    const struct md_system *system = &rank->system;
+    const struct md_settings *settings = &system->settings;
+    *heat = 0.0;
+    if (settings->tcoupl != MD_TCOUPL_V_RESCALE ||
+        (rank->step + system->couple_steps - 1) % system->couple_steps)
+        return 1.0;
+    return md_v_rescale(rank->ekin_half, system->degrees, settings->ref_t_k, settings->tau_t_ps,
+                        system->couple_steps * settings->dt_ps, settings->ld_seed, rank->step,
+                        heat);
+}
+
+// Positions and velocities to the next step.
+static int move(struct md_rank *rank, struct md_terms *terms, double *heat)
+{
+    struct md_domain *domain = &rank->domain;
+    double factor = thermostat(rank, heat);
+    // Half a cut-off in one step is hundreds of times what atoms do at any temperature of interest.
+    double limit_nm = 0.5 * rank->system.interaction.cutoff_nm;
+    int error = md_leapfrog(&domain->atoms, domain->waters.count ? &domain->waters : NULL,
+                            rank->system.settings.dt_ps, factor, limit_nm, domain->scratch,
+                            terms ? terms->virial : NULL, rank->ekin_after);
+    md_clock_lap(&rank->clock, PHASE_UPDATE);
+    return error;
+}
+
+// On to the next step, for which nothing is left to be sent but halos.
+static void go_on(struct md_rank *rank)
+{
+    memcpy(rank->ekin_before, rank->ekin_after, sizeof rank->ekin_before);
+    md_clock_step(&rank->clock);
+    rank->step++;
+}
+
+static int keep_words(struct run *run, int error)
+{
+    if (error) {
+        run->error = error;
+        strncpy(run->detail, leat_error_detail(), sizeof run->detail - 1);
+    }
+    return error;
+}
+
+static int consume(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct run *run = user;
+    (void)block_count;
+    if (block > 0)
+        return 0;
+    md_clock_lap(&run->rank->clock, PHASE_HALO);
+    md_pair_forces(run->rank, run->want && step + 1 == run->count, &run->terms);
+    return 0;
+}
+
+static int advance(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct run *run = user;
+    struct md_rank *rank = run->rank;
+    bool last = step + 1 == run->count;
+    (void)block_count;
+    if (block > 0)
+        return 0;
+    md_clock_lap(&rank->clock, PHASE_HALO);
+    md_home_forces(rank, run->want && last, &run->terms);
+    if (run->stay && last)
+        return 0;
+    int error = move(rank, run->want && last ? &run->terms : NULL, &run->heat);
+    if (error || last)
+        return keep_words(run, error);
+    rank->heat += run->heat;
+    go_on(rank);
+    md_domain_image(rank);
+    return 0;
+}
+
+static void record_drift(struct md_rank *rank)
+{
+    double time_ps = (double)rank->step * rank->system.settings.dt_ps;
+    if (time_ps >= rank->options->drift_after_ps)
+        md_slope_add(&rank->slope, time_ps, rank->energy.conserved);
+}
+
+// What the last step of a run asks of all ranks. Energies need both half steps around it.
+static int sum_up(struct md_rank *rank, const struct run *run)
+{
+    int error = 0;
+    // The mean of the two half steps has seen half of what the thermostat did between them.
+    if (run->want)
+        error = md_energy_sum(rank, &run->terms, rank->heat + 0.5 * run->heat);
+    else if (couples_next(rank, rank->step))
+        error = md_kinetic_sum(rank);
+    rank->heat += run->heat;
+    if (!error && run->want)
+        record_drift(rank);
+    if (!error && stops_centre(rank, rank->step))
+        error = md_stop_centre(rank);
+    return error;
+}
+
+// The last step of all is collected before its positions move on.
+static int end_last(struct md_rank *rank, struct run *run)
+{
+    int error = md_collect(rank);
+    // A run of no steps is one look at the coordinates as they stand.
+    if (!error && rank->system.settings.steps == 0)
+        return md_energy_sum(rank, &run->terms, 0.0);
+    if (!error)
+        error = move(rank, &run->terms, &run->heat);
+    return error ? error : sum_up(rank, run);
+}
+
+static int run_halo(struct md_rank *rank, struct run *run, bool refresh)
+{
+    leat_step step = {.size = sizeof step,
+                      .forward_field = refresh ? FIELD_X : -1,
+                      .reverse_field = FIELD_F,
+                      .consume = consume,
+                      .advance = advance,
+                      .user = run};
+    int error = leat_halo_run(rank->domain.halo, &step, run->count, NULL);
+    return run->error ? leat_fail(run->error, "%s", run->detail) : error;
+}
+
+int md_steps(struct md_rank *rank)
+{
+    bool fresh = starts_list(rank, rank->step);
+    struct run run = {.rank = rank, .count = 1};
+    int error = 0;
+    if (fresh)
+        error = md_domain_partition(rank);
+    else
+        md_domain_image(rank);
+    if (error)
+        return error;
+    rank->looping = true;
+    // A partition has brought the ghosts, so its step begins otherwise than those that follow.
+    while (!fresh && !ends_run(rank, rank->step + (int64_t)run.count - 1))
+        run.count++;
+    int64_t last = rank->step + (int64_t)run.count - 1;
+    run.stay = is_last(rank, last);
+    run.want = wants_energy(rank, last);
+    error = run_halo(rank, &run, !fresh);
+    if (error)
+        return error;
+    error = run.stay ? end_last(rank, &run) : sum_up(rank, &run);
+    if (!error)
+        go_on(rank);
+    return error;
+}
