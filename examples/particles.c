@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 enum { COUNT = 800 }; // a rank
 static double home[3 * COUNT];
 static uint32_t start[COUNT + 1];

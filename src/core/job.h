@@ -36,14 +36,17 @@ struct rank_record {
 };
 
 struct segment_head {
+    /* These two stay where they are in every version, so that strangers can tell each other apart.
+     */
     uint64_t magic;
+    char build[LEAT_BUILD_BYTES]; /* version and layout of who made it */
     uint32_t rank_count;
     uint32_t threads; /* ranks are threads of one process */
     uint64_t arena_bytes, first_arena;
+    uint64_t created_ns; /* wall clock: tells this job from an earlier one in files */
     int32_t grid[3];
     int32_t
         first_failed; /* rank + 1 of the first that failed or died: the cause of the others' ends */
-    char build[LEAT_BUILD_BYTES]; /* version and layout of who made it */
     struct rank_record rank[];
 };
 
@@ -112,10 +115,11 @@ struct peer_counts {
 };
 
 struct counts {
-    uint64_t launches, blocking_waits, signal_waits, wait_ns;
+    uint64_t launches, blocking_waits, signal_waits, wait_ns, cpu_ns;
 };
 
 struct device;
+struct trace;
 
 struct leat_job {
     int rank, rank_count;
@@ -128,6 +132,7 @@ struct leat_job {
     uint64_t reduce_epoch;
     struct mail *mail;
     struct device *device;
+    struct trace *trace;    /* NULL unless slices are recorded */
     uint64_t halo_sequence; /* halos opened so far: names their boards */
     uint64_t timeout_ns;
     uint32_t warned; /* bits of enum leat_once: one warning a cause */
