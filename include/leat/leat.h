@@ -54,6 +54,7 @@ typedef struct leat_options {
     double timeout_s;     /* longest wait for a peer; LEAT_TIMEOUT, default 30 */
     const char *paths;    /* "auto", "require:NAME" or "forbid:NAME[,NAME]"; LEAT_PATHS */
     int block_count;      /* blocks of a kernel on the CPU device; LEAT_BLOCKS, default 1 */
+    const char *trace;    /* file for a Chrome trace, or "off"; LEAT_TRACE, default off */
 } leat_options;
 
 typedef struct leat_job_info {
@@ -210,12 +211,22 @@ typedef struct leat_stats {
     uint64_t signal_waits;   /* signals awaited, in kernels or on the host */
     uint64_t wait_ns;        /* time in waits that were not satisfied at once */
     uint64_t arena_bytes, arena_used_bytes, arena_peak_bytes;
+    uint64_t cpu_ns; /* CPU time of the calling thread in exchanges and runs; only while tracing */
 } leat_stats;
 
 #define LEAT_ALL_PEERS (-1)
 
 /* Counts since open, to one peer or to all. Reading stops nothing; any thread. */
 LEAT_API int leat_stats_read(const leat_job *job, int peer, leat_stats *stats);
+
+/*
+ * Adds what this rank has recorded since the last call to a trace file, as events of Chrome and
+ * Perfetto: exchanges and runs, launches, and waits with peer and pulse; a process a rank, a track a
+ * block. All ranks of a job may name the same file, at the same time; one of another job is begun
+ * anew. The last 65,536 slices are kept. With LEAT_TRACE or leat_options.trace, leat_close does it.
+ * -ENODATA nothing is recorded, since neither was set; what the file system says, with the path
+ */
+LEAT_API int leat_trace_write(leat_job *job, const char *path);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,8 @@ const struct setting leat_settings[SETTING_COUNT] = {
                       "how long a wait spins before it yields, in microseconds"},
     [SETTING_LOG] = {"LEAT_LOG", KIND_TEXT, "warn", 0, 0,
                      "messages on stderr: error, warn, info or debug"},
+    [SETTING_TRACE] = {"LEAT_TRACE", KIND_TEXT, "off", 0, 0,
+                       "file for a Chrome trace of all ranks, written as they close, or off"},
 };
 
 static const char *const log_words[] = {"error", "warn", "info", "debug"};
@@ -223,6 +225,14 @@ static int check_log_word(const char *text, const char *where, int *level)
                      text);
 }
 
+static int check_trace(const char *text, const char *where)
+{
+    if (strlen(text) < sizeof((struct config *)0)->trace)
+        return 0;
+    return leat_fail(-EINVAL, "LEAT_TRACE%s is %zu characters long; at most %zu are read", where,
+                     strlen(text), sizeof((struct config *)0)->trace - 1);
+}
+
 static int out_of_range(const struct setting *setting, const char *where, const char *text)
 {
     if (setting->kind == KIND_BYTES)
@@ -265,6 +275,8 @@ static int assign(struct loader *loader, enum setting_id id, const char *text)
         error = parse_number(setting, text, loader->where, &value);
     else if (id == SETTING_PATHS)
         error = check_paths(text, loader->where);
+    else if (id == SETTING_TRACE)
+        error = check_trace(text, loader->where);
     else
         error = check_log_word(text, loader->where, &config->log_level);
     if (error)
@@ -277,6 +289,8 @@ static int assign(struct loader *loader, enum setting_id id, const char *text)
         snprintf(config->paths, sizeof config->paths, "%s", text);
     else if (id == SETTING_BLOCKS)
         config->block_count = (int)value;
+    else if (id == SETTING_TRACE)
+        snprintf(config->trace, sizeof config->trace, "%s", text);
     else if (id == SETTING_SPIN)
         config->spin_ns = (uint64_t)value * 1000;
     config->source[id] = loader->source;
@@ -457,7 +471,10 @@ static int load_options(struct loader *loader, const struct leat_options *option
         config->block_count = known.block_count;
         config->source[SETTING_BLOCKS] = FROM_ARGUMENT;
     }
-    return known.paths && *known.paths ? assign(loader, SETTING_PATHS, known.paths) : 0;
+    int error = known.paths && *known.paths ? assign(loader, SETTING_PATHS, known.paths) : 0;
+    if (!error && known.trace && *known.trace)
+        error = assign(loader, SETTING_TRACE, known.trace);
+    return error;
 }
 
 static void warn_strangers(const struct loader *loader, const char *path)
@@ -532,6 +549,9 @@ void leat_config_print(const struct config *config, enum setting_id id, char *te
         break;
     case SETTING_LOG:
         snprintf(text, bytes, "%s", log_words[config->log_level]);
+        break;
+    case SETTING_TRACE:
+        snprintf(text, bytes, "%s", config->trace);
         break;
     case SETTING_COUNT:
         text[0] = '\0';

@@ -23,6 +23,7 @@ enum setting_id {
     SETTING_BLOCKS,
     SETTING_SPIN,
     SETTING_LOG,
+    SETTING_TRACE,
     SETTING_COUNT
 };
 
@@ -47,6 +48,7 @@ struct config {
     int block_count;
     uint64_t spin_ns;
     int log_level;
+    char trace[128]; /* file, or "off" */
     enum setting_source source[SETTING_COUNT];
 };
 

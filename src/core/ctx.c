@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "core/job.h"
 #include "core/launch.h"
+#include "core/trace.h"
 #include "device/ops.h"
 
 #include <errno.h>
@@ -100,6 +101,8 @@ static int open_rank(struct segment *segment, int rank, const struct config *con
     job->peer = calloc((size_t)job->rank_count, sizeof *job->peer);
     int error = job->peer ? leat_arena_open(job) : leat_fail(-ENOMEM, "no memory for a job handle");
     if (!error)
+        error = leat_trace_open(job);
+    if (!error)
         error = leat_device_open(job, &job->device);
     if (!error)
         error = claim_record(job);
@@ -107,6 +110,7 @@ static int open_rank(struct segment *segment, int rank, const struct config *con
         if (job->device)
             job->device->ops->close(job->device);
         leat_arena_close(job);
+        free(job->trace);
         free(job->peer);
         free(job);
         return error;
@@ -182,6 +186,7 @@ void leat_close(leat_job *job, const char *reason)
     __atomic_store_n(&record->state, RANK_CLOSED, __ATOMIC_RELEASE);
     if (reason)
         leat_rank_failed(job->segment->head, job->rank);
+    leat_trace_close(job);
     leat_mail_close(job);
     while (job->regions)
         leat_region_free(job->regions);

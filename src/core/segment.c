@@ -17,12 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEAT_LAYOUT 1 /* of everything in job.h that lies in the segment; raise on any change */
+#define LEAT_LAYOUT 2 /* of everything in job.h that lies in the segment; raise on any change */
 
 #define STRING(x) #x
 #define NUMBER(x) STRING(x)
@@ -49,6 +50,9 @@ static int fill_head(int fd, uint64_t head_bytes, int rank_count, uint64_t arena
     head->threads = threads;
     head->arena_bytes = arena_bytes;
     head->first_arena = head_bytes;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    head->created_ns = (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
     for (int d = 0; d < 3; d++)
         head->grid[d] = grid ? grid[d] : 0;
     snprintf(head->build, sizeof head->build, "%s", leat_build_id());

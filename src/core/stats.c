@@ -63,6 +63,7 @@ int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
     read.blocking_waits = __atomic_load_n(&job->counts.blocking_waits, __ATOMIC_RELAXED);
     read.signal_waits = __atomic_load_n(&job->counts.signal_waits, __ATOMIC_RELAXED);
     read.wait_ns = __atomic_load_n(&job->counts.wait_ns, __ATOMIC_RELAXED);
+    read.cpu_ns = __atomic_load_n(&job->counts.cpu_ns, __ATOMIC_RELAXED);
     read.arena_bytes = job->arena.bytes;
     read.arena_used_bytes = __atomic_load_n(&job->arena.used, __ATOMIC_RELAXED);
     read.arena_peak_bytes = __atomic_load_n(&job->arena.peak, __ATOMIC_RELAXED);

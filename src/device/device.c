@@ -3,7 +3,7 @@
 
 #include "device/ops.h"
 
-#include "core/job.h"
+#include "core/trace.h"
 
 int leat_device_open(struct leat_job *job, struct device **device)
 {
@@ -14,11 +14,17 @@ int leat_device_launch(struct device *device, enum kernel_id kernel, void *argum
                        uint32_t choice)
 {
     leat_count(&device->job->counts.launches, 1);
-    return device->ops->launch(device, kernel, arguments, choice);
+    uint64_t begin = leat_trace_begin(device->job);
+    int error = device->ops->launch(device, kernel, arguments, choice);
+    leat_trace_end(device->job, TRACE_LAUNCH, 0, begin, (int64_t)kernel, 0);
+    return error;
 }
 
 int leat_device_sync(struct device *device)
 {
     leat_count(&device->job->counts.blocking_waits, 1);
-    return device->ops->sync(device);
+    uint64_t begin = leat_trace_begin(device->job);
+    int error = device->ops->sync(device);
+    leat_trace_end(device->job, TRACE_SYNC, 0, begin, 0, 0);
+    return error;
 }

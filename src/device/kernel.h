@@ -138,7 +138,7 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
 
 #else
 
-#include "core/job.h"
+#include "core/trace.h"
 
 #include <errno.h>
 
@@ -208,6 +208,7 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
         int code = leat_signal_wait(job, signal, wanted, peer, slice, seen);
         if (code != -ETIMEDOUT)
             return code;
+        leat_count(&job->counts.signal_waits, UINT64_MAX); /* the next slice is the same wait */
         if (k_failed(wait->error))
             return -ECANCELED;
         now = leat_now_ns();
@@ -216,6 +217,15 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
     }
 }
 
+#define K_TRACE_BEGIN(wait) leat_trace_begin((const leat_job *)(wait)->job)
+#define K_TRACE_WAIT(wait, grid, begin, peer, pulse)                                               \
+    leat_trace_end((leat_job *)(wait)->job, TRACE_WAIT, (grid)->block, (begin), (peer), (pulse))
+
+#endif
+
+#ifndef K_TRACE_BEGIN
+#define K_TRACE_BEGIN(wait)                          0
+#define K_TRACE_WAIT(wait, grid, begin, peer, pulse) (void)(begin)
 #endif
 
 /*
@@ -227,7 +237,9 @@ K_FN uint32_t k_signal_wait(const struct k_grid *grid, const struct k_wait *wait
 {
     if (k_lane(grid) == 0) {
         uint64_t seen = 0;
+        const uint64_t begin = K_TRACE_BEGIN(wait);
         int code = k_wait_word(wait, signal, wanted, peer, &seen);
+        K_TRACE_WAIT(wait, grid, begin, peer, pulse);
         if (code && k_claim(&wait->error->failed)) {
             wait->error->code = code;
             wait->error->pulse = pulse;

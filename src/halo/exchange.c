@@ -8,6 +8,7 @@
 
 #include "halo/halo_internal.h"
 
+#include "core/trace.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -92,9 +93,14 @@ int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction
     struct halo_field *state = &halo->field[field];
     bool explicit_free = halo_needs_explicit_free(halo, field, direction);
     halo->sequence++;
+    uint64_t begin = leat_trace_begin(halo->job), cpu = begin ? leat_trace_cpu_ns() : 0;
     if (halo->plan->pulse_count)
         error = direction == LEAT_FORWARD ? halo->mode->forward(halo, field, explicit_free)
                                           : halo->mode->reverse(halo, field, explicit_free);
+    if (begin)
+        leat_trace_cpu(halo->job, cpu);
+    leat_trace_end(halo->job, TRACE_EXCHANGE, 0, begin, 2 * field + (direction == LEAT_REVERSE),
+                   (int64_t)halo->sequence);
     if (error)
         return halo_give_up(halo, error);
     if (direction == LEAT_FORWARD)

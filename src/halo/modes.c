@@ -13,6 +13,7 @@
 
 #include "halo/halo_internal.h"
 
+#include "core/trace.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -97,7 +98,9 @@ static int host_await(struct leat_halo *halo, int f, enum leat_direction directi
 {
     uint64_t seen, deadline_ns = leat_now_ns() + halo->job->timeout_ns;
     leat_count(&halo->job->counts.blocking_waits, 1);
+    uint64_t begin = leat_trace_begin(halo->job);
     int error = leat_signal_wait(halo->job, signal, epoch, peer, deadline_ns, &seen);
+    leat_trace_end(halo->job, TRACE_WAIT, 0, begin, peer, p);
     return error ? wait_failed(halo, f, direction, p, peer, error, epoch, seen) : 0;
 }
 

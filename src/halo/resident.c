@@ -7,6 +7,8 @@
 
 #include "halo/halo_internal.h"
 
+#include "core/trace.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -140,10 +142,14 @@ static int run_resident(struct leat_halo *halo, const leat_step *step, uint64_t 
     uint64_t begin = halo->sequence;
     fill_loop(halo, step, step_count, loop);
     uint64_t forward_epoch = loop->forward ? loop->forward->forward_epoch : 0;
+    uint64_t since = leat_trace_begin(halo->job), cpu = since ? leat_trace_cpu_ns() : 0;
     error = leat_device_launch(device, KERNEL_RESIDENT, loop, 0);
     if (!error)
         error = leat_device_sync(device);
     *done = loop->done;
+    if (since)
+        leat_trace_cpu(halo->job, cpu);
+    leat_trace_end(halo->job, TRACE_RUN, 0, since, (int64_t)*done, 0);
     keep_books(halo, step, begin, *done);
     if (!error)
         error = loop_error(halo, step, loop, forward_epoch);

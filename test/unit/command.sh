@@ -8,7 +8,7 @@ leat=${LEAT_BIN:?the path of the command leat}
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch
-unset LEAT_TIMEOUT LEAT_ARENA LEAT_PATHS LEAT_BLOCKS LEAT_SPIN LEAT_LOG LEAT_CONFIG
+unset LEAT_TIMEOUT LEAT_ARENA LEAT_PATHS LEAT_BLOCKS LEAT_SPIN LEAT_LOG LEAT_CONFIG LEAT_TRACE
 unset LEAT_RANK LEAT_SIZE LEAT_JOB_FD
 failures=0
 
@@ -47,9 +47,9 @@ json() {
 expect 0 --version
 grep -qE '^leat [0-9]+\.[0-9]+\.[0-9]+$' "$scratch/out" || fail "$what"
 expect 0 --help
-for word in info path run md LEAT_TIMEOUT LEAT_LOG; do says out "$word"; done
+for word in info path run md halo LEAT_TIMEOUT LEAT_LOG; do says out "$word"; done
 silent err
-for command in info path run md; do
+for command in info path run md halo; do
     expect 0 "$command" --help
     says out "usage: leat $command"
     says out "--help"
@@ -123,7 +123,8 @@ expect 0 info --config --json
 json '{s["name"]: (s["value"], s["source"]) for s in j["settings"]} == {
     "LEAT_TIMEOUT": ("30", "default"), "LEAT_ARENA": ("64M", "environment"),
     "LEAT_PATHS": ("auto", "default"), "LEAT_BLOCKS": ("1", "default"),
-    "LEAT_SPIN": ("5", "file"), "LEAT_LOG": ("warn", "default")}'
+    "LEAT_SPIN": ("5", "file"), "LEAT_LOG": ("warn", "default"),
+    "LEAT_TRACE": ("off", "default")}'
 expect 0 info --config
 says out "$scratch/settings"
 LEAT_CONFIG=$scratch/absent expect 1 info

@@ -497,9 +497,13 @@ static void test_name_distances(void **state)
 static void test_printed_values_can_be_read_again(void **state)
 {
     (void)state;
-    static const char *const values[SETTING_COUNT] = {
-        [SETTING_TIMEOUT] = "0.25", [SETTING_ARENA] = "1536M", [SETTING_PATHS] = "forbid:shm,peer",
-        [SETTING_BLOCKS] = "12",    [SETTING_SPIN] = "0",      [SETTING_LOG] = "debug"};
+    static const char *const values[SETTING_COUNT] = {[SETTING_TIMEOUT] = "0.25",
+                                                      [SETTING_ARENA] = "1536M",
+                                                      [SETTING_PATHS] = "forbid:shm,peer",
+                                                      [SETTING_BLOCKS] = "12",
+                                                      [SETTING_SPIN] = "0",
+                                                      [SETTING_LOG] = "debug",
+                                                      [SETTING_TRACE] = "some.json"};
     for (int id = 0; id < SETTING_COUNT; id++)
         setenv(leat_settings[id].name, values[id], 1);
     struct config config = load(NULL);
