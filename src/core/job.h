@@ -36,15 +36,16 @@ struct rank_record {
 };
 
 struct segment_head {
+    /* These two stay where they are in every version, so that strangers can tell each other apart.
+     */
     uint64_t magic;
+    char build[LEAT_BUILD_BYTES]; /* version and layout of who made it */
     uint32_t rank_count;
     uint32_t threads; /* ranks are threads of one process */
     uint64_t arena_bytes, first_arena;
     uint64_t created_ns; /* wall clock: tells this job from an earlier one in files */
     int32_t grid[3];
-    int32_t
-        first_failed; /* rank + 1 of the first that failed or died: the cause of the others' ends */
-    char build[LEAT_BUILD_BYTES]; /* version and layout of who made it */
+    int32_t first_failed; /* rank + 1 of the first that failed or died, the others' cause */
     struct rank_record rank[];
 };
 
