@@ -21,7 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define YIELDS         8
+#ifndef SIGNAL_POLLS /* few, where every order is tried */
+#define SIGNAL_POLLS  64
+#define SIGNAL_YIELDS 8
+#endif
 #define SLEEP_SLICE_NS 20000000ULL
 
 uint64_t leat_now_ns(void)
@@ -57,13 +60,13 @@ static inline void relax(void)
 static bool spin(const struct leat_signal *signal, uint64_t wanted, uint64_t until_ns)
 {
     do {
-        for (int i = 0; i < 64; i++) {
+        for (int i = 0; i < SIGNAL_POLLS; i++) {
             if (leat_signal_reached(leat_signal_read(signal), wanted))
                 return true;
             relax();
         }
     } while (leat_now_ns() < until_ns);
-    for (int i = 0; i < YIELDS; i++) {
+    for (int i = 0; i < SIGNAL_YIELDS; i++) {
         sched_yield();
         if (leat_signal_reached(leat_signal_read(signal), wanted))
             return true;

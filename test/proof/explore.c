@@ -134,6 +134,11 @@ void explore_step(uint64_t learnt)
     give_way();
 }
 
+uint32_t explore_thread_number(void)
+{
+    return exploring->running;
+}
+
 void explore_at(uint64_t place)
 {
     struct thread *self = &exploring->thread[exploring->running];

@@ -39,6 +39,8 @@ bool explore_run(struct explorer *explorer, uint64_t state_limit, struct explore
 
 /* ---- For the threads ---- */
 
+/* The calling thread, in the order of explore_thread. */
+uint32_t explore_thread_number(void);
 /* After a step that others can notice; `learnt` is what it told this thread, or 0. */
 void explore_step(uint64_t learnt);
 /* What this thread does from here on depends on `place` and shared memory alone: what it has learnt
