@@ -188,10 +188,13 @@ static void put_real(const struct md_list *list, const struct md_buffer *array, 
 static void fill_slot(struct md_list *list, const struct md_list_input *input, int slot, int atom)
 {
     const size_t cluster = (size_t)slot / MD_J_ATOMS, lane = (size_t)slot % MD_J_ATOMS;
+    // Far from every atom, and from every other empty slot, also when one of them is shifted.
+    const int apart[3] = {1 + slot % 4096, 1 + slot / 4096, 1};
     const size_t xq = cluster * MD_X_STRIDE + lane, wrap = cluster * MD_WRAP_STRIDE + lane;
     for (int d = 0; d < 3; d++) {
         const size_t along = (size_t)d * MD_J_ATOMS;
-        const double x = atom < 0 ? list->far_nm : input->x_nm[3 * (size_t)atom + (size_t)d];
+        const double x =
+            atom < 0 ? list->far_nm * apart[d] : input->x_nm[3 * (size_t)atom + (size_t)d];
         const double w = atom < 0 ? 0 : wrap_nm(input, x, d);
         put_real(list, &list->xq, xq + along, x + w);
         put_real(list, &list->wrap, wrap + along, w);

@@ -153,7 +153,7 @@ struct md_list {
     double shift[MD_SHIFTS][3];
     void *real_shift;           /* REAL [MD_SHIFTS][3] */
     double radius_nm, inner_nm; /* with the slack for rounding */
-    double far_nm;              /* coordinate of empty slots */
+    double far_nm;              /* coordinates of empty slots are multiples of it */
     int inner_calls;
     struct md_part_list parts[2]; /* [enum md_part] */
 };

@@ -21,11 +21,9 @@ struct search {
     bool within_zone;
 };
 
-// Slots of the half cluster that have an atom: the first so many.
-static int filled_of_half(const struct md_list *list, int half)
+static bool is_empty(const struct md_list *list, int half)
 {
-    const int filled = ((const int *)list->filled.data)[half / 2] - half % 2 * MD_I_ATOMS;
-    return filled < 0 ? 0 : filled < MD_I_ATOMS ? filled : MD_I_ATOMS;
+    return ((const int *)list->filled.data)[half / 2] <= half % 2 * MD_I_ATOMS;
 }
 
 // Columns along dimension d (0 or 1) within reach of [low, high].
@@ -56,14 +54,6 @@ static int find_candidates(const struct search *search, const float box[6], int 
                                      strip[range_y[1] + 1], radius * radius, out + count);
     }
     return count;
-}
-
-static uint32_t filled_mask(int filled_i, int filled_j)
-{
-    uint32_t mask = 0;
-    for (int a = 0; a < filled_i; a++)
-        mask |= ((1u << filled_j) - 1) << (a * MD_J_ATOMS);
-    return mask;
 }
 
 // Where cluster is in the ascending j[0, count), or -1.
@@ -113,21 +103,13 @@ static void mask_exclusions(const struct search *search, int half, const int *j,
     }
 }
 
-// Masks what does not count: empty slots, a pair's second mention, excluded pairs.
+// Masks what does not count within a zone: a pair's second mention, and excluded pairs.
 static void make_masks(const struct search *search, int half, int shift, const int *j, int count)
 {
-    struct md_list *list = search->list;
-    const int *filled = list->filled.data;
-    const int filled_i = filled_of_half(list, half);
-    // An empty slot is far from every atom but not from another empty slot.
-    for (int k = 0; filled_i < MD_I_ATOMS && k < count; k++)
-        if (filled[j[k]] < MD_J_ATOMS)
-            mask_pairs(list, k, ~filled_mask(filled_i, filled[j[k]]));
-    if (!search->within_zone)
-        return;
     if (shift == MD_NO_SHIFT && j[0] == half / 2)
         for (int a = 0; a < MD_I_ATOMS; a++)
-            mask_pairs(list, 0, ((2u << (half % 2 * MD_I_ATOMS + a)) - 1) << (a * MD_J_ATOMS));
+            mask_pairs(search->list, 0,
+                       ((2u << (half % 2 * MD_I_ATOMS + a)) - 1) << (a * MD_J_ATOMS));
     if (search->input->exclusion_start)
         mask_exclusions(search, half, j, count);
 }
@@ -197,7 +179,8 @@ static int search_image(const struct search *search, int half, int shift)
         list->xq.data, half, real_shift, list->radius_nm * list->radius_nm, j, count, j);
     if (count == 0)
         return 0;
-    make_masks(search, half, shift, j, count);
+    if (search->within_zone)
+        make_masks(search, half, shift, j, count);
     return append_row(search, half, shift, j, count);
 }
 
@@ -209,7 +192,7 @@ static int search_zones(struct search *search)
     const bool *periodic = search->input->periodic;
     const int first = 2 * search->from->first_cluster;
     for (int half = first; half < first + 2 * search->from->cluster_count; half++) {
-        if (filled_of_half(list, half) == 0)
+        if (is_empty(list, half))
             continue;
         // Within a zone, a pair seen from the other atom has the opposite shift.
         for (int shift = search->within_zone ? MD_NO_SHIFT : 0; shift < MD_SHIFTS; shift++) {
@@ -231,13 +214,13 @@ static int finish_part(struct md_list *list, struct md_part_list *part)
     int error = md_list_reserve(&part->used, clusters, sizeof(int));
     // Headroom for the next lists, which differ a little in length.
     if (!error)
-        error = md_list_reserve(&part->rows, part->row_count + part->row_count / 16,
+        error = md_list_reserve(&part->rows, part->row_count + part->row_count / 8,
                                 sizeof(struct md_row));
     if (!error)
-        error = md_list_reserve(&part->j, part->j_count + part->j_count / 16, sizeof(int));
+        error = md_list_reserve(&part->j, part->j_count + part->j_count / 8, sizeof(int));
     if (!error)
-        error = md_list_reserve(&part->mask, part->mask_count + part->mask_count / 16,
-                                sizeof(uint32_t));
+        error =
+            md_list_reserve(&part->mask, part->mask_count + part->mask_count / 4, sizeof(uint32_t));
     if (!error && list->inner_calls > 0)
         error = md_list_reserve(&part->inner_rows, part->row_count, sizeof(struct md_row));
     if (!error && list->inner_calls > 0)
