@@ -28,6 +28,7 @@ enum {
     OPTION_STEPS,
     OPTION_MODE,
     OPTION_PLAN,
+    OPTION_IMAGES,
     OPTION_TILE,
     OPTION_OUT,
     OPTION_FORCES,
@@ -55,6 +56,8 @@ static const struct option_row rows[] = {
      "who orders the halo exchange; results are the same to the bit (fused)"},
     {OPTION_PLAN, "plan", "forwarded|onehop",
      "ghosts come from neighbours, passed on, or from every rank within reach at once (forwarded)"},
+    {OPTION_IMAGES, "images", NULL,
+     "bring ghosts across undivided dimensions too, as tilted boxes need"},
     {OPTION_TILE, "tile", "AxBxC", "repeat the input along x, y and z (1x1x1)"},
     {OPTION_OUT, "out", "FILE", "write the last step's coordinates and velocities, as .gro"},
     {OPTION_FORCES, "forces", "FILE", "write the last step's forces, an atom a line, in kJ/mol/nm"},
@@ -186,6 +189,9 @@ static void read_option(struct option_reader *reader, struct request *request)
         break;
     case OPTION_THREADS:
         request->rank_threads = true;
+        break;
+    case OPTION_IMAGES:
+        options->images = true;
         break;
     case OPTION_ORACLE:
         options->oracle = true;

@@ -108,6 +108,23 @@ static int reserve_image(leat_job *job, struct md_image *image, uint32_t element
     return 0;
 }
 
+// The library's choice, with room for molecules that stick out; where there is none, without.
+static int find_grid(const struct md_rank *rank, int grid[3])
+{
+    const struct md_system *system = &rank->system;
+    const double(*box_nm)[3] = system->box_nm;
+    double reach_nm = system->list_nm + 2.0 * system->radius_nm;
+    int error = leat_grid_choose(rank->rank_count, box_nm, reach_nm, grid);
+    if (error == -EDOM)
+        error = leat_grid_choose(rank->rank_count, box_nm, system->list_nm, grid);
+    // With images any grid will do. A smaller reach still finds which is best for the box's shape.
+    for (int halved = 0; error == -EDOM && system->images && halved < 16; halved++) {
+        reach_nm *= 0.5;
+        error = leat_grid_choose(rank->rank_count, box_nm, reach_nm, grid);
+    }
+    return error;
+}
+
 static int choose_grid(struct md_rank *rank, int grid[3])
 {
     leat_job_info info = {.size = sizeof info};
@@ -115,13 +132,8 @@ static int choose_grid(struct md_rank *rank, int grid[3])
     if (error)
         return error;
     const int *wanted = rank->options->grid[0] ? rank->options->grid : info.grid;
-    if (!wanted[0]) {
-        const struct md_system *system = &rank->system;
-        double box[3][3] = {{system->box_nm[0], 0.0, 0.0},
-                            {0.0, system->box_nm[1], 0.0},
-                            {0.0, 0.0, system->box_nm[2]}};
-        return leat_grid_choose(rank->rank_count, (const double(*)[3])box, system->list_nm, grid);
-    }
+    if (!wanted[0])
+        return find_grid(rank, grid);
     if ((int64_t)wanted[0] * wanted[1] * wanted[2] != rank->rank_count)
         return leat_fail(-EINVAL, "grid %dx%dx%d has not as many domains as there are ranks, %d",
                          wanted[0], wanted[1], wanted[2], rank->rank_count);
@@ -135,9 +147,9 @@ static int decompose(struct md_rank *rank)
     *decomposition = (leat_decomposition){.size = sizeof *decomposition,
                                           .order = rank->options->order,
                                           .kind = rank->options->plan,
+                                          .images = rank->system.images,
                                           .cutoff_nm = rank->system.list_nm};
-    for (int d = 0; d < 3; d++)
-        decomposition->box_nm[d][d] = rank->system.box_nm[d];
+    memcpy(decomposition->box_nm, rank->system.box_nm, sizeof decomposition->box_nm);
     return choose_grid(rank, decomposition->grid);
 }
 
@@ -351,8 +363,8 @@ static int build_list(struct md_rank *rank, const uint8_t *zone)
                                   .inner_nm = system->inner_nm,
                                   .inner_calls = system->inner_calls};
     for (int d = 0; d < 3; d++) {
-        input.box_nm[d] = system->box_nm[d];
-        input.periodic[d] = domain->decomposition.grid[d] == 1;
+        input.box_nm[d] = system->box_nm[d][d];
+        input.periodic[d] = domain->decomposition.grid[d] == 1 && !system->images;
     }
     return md_list_build(domain->list, &input);
 }

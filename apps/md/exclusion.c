@@ -38,7 +38,8 @@ double md_exclusion_forces(const struct md_interaction *interaction, int home_co
                 continue;
             double d[3];
             const double r2 =
-                md_minimum_image(&x_nm[3 * (size_t)i], &x_nm[3 * (size_t)j], box_nm, d);
+                box_nm ? md_minimum_image(xi, xj, box_nm, d) : md_difference(xi, xj, d);
+            const double *xi = &x_nm[3 * (size_t)i], *xj = &x_nm[3 * (size_t)j];
             if (!(r2 < cutoff2))
                 continue;
             const double qq = qi * charge[j];

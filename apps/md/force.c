@@ -56,11 +56,13 @@ void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms)
 void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
+    const struct md_system *system = &rank->system;
+    double edges[3] = {system->box_nm[0][0], system->box_nm[1][1], system->box_nm[2][2]};
     take_image(rank);
     md_clock_lap(&rank->clock, PHASE_OTHER);
     double corrections = md_exclusion_forces(
-        &rank->system.interaction, domain->atoms.count, domain->atoms.x_nm, domain->charge,
-        domain->exclusion_start, domain->exclusion, rank->system.box_nm, domain->atoms.f,
+        &system->interaction, domain->atoms.count, domain->atoms.x_nm, domain->charge,
+        domain->exclusion_start, domain->exclusion, system->images ? NULL : edges, domain->atoms.f,
         want ? terms->virial : NULL, &terms->corrections);
     terms->pairs = terms->coulomb;
     terms->coulomb += corrections;

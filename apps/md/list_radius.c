@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "md/box.h"
 #include "md/system.h"
 
 #include <errno.h>
@@ -22,13 +23,25 @@
 enum { INNER_CALLS = 5 };
 #define INNER_SHARE 0.1
 
+// Where x is along the box vectors, each from 0 to 1.
+static void place_in_box(const double box_nm[3][3], const double *x, double place[3])
+{
+    double left[3] = {x[0], x[1], x[2]};
+    for (int d = 2; d >= 0; d--) {
+        place[d] = left[d] / box_nm[d][d];
+        for (int k = 0; k < d; k++)
+            left[k] -= place[d] * box_nm[d][k];
+        place[d] -= floor(place[d]);
+    }
+}
+
 // The volume that the atoms would fill at the density they see on average; 0 without memory.
 static double filled_volume(const struct md_system *system)
 {
     int cells[3];
     double cell_volume = system->volume_nm3;
     for (int d = 0; d < 3; d++) {
-        double count = floor(system->box_nm[d] / system->interaction.cutoff_nm);
+        double count = floor(system->box_nm[d][d] / system->interaction.cutoff_nm);
         cells[d] = count < 1.0 ? 1 : count > 512.0 ? 512 : (int)count;
         cell_volume /= cells[d];
     }
@@ -38,9 +51,10 @@ static double filled_volume(const struct md_system *system)
         return 0.0;
     for (int64_t i = 0; i < system->atom_count; i++) {
         size_t cell = 0;
+        double place[3];
+        place_in_box(system->box_nm, system->input->x_nm + 3 * i, place);
         for (int d = 0; d < 3; d++) {
-            double place = system->input->x_nm[3 * i + d] / system->box_nm[d];
-            int c = (int)((place - floor(place)) * cells[d]);
+            int c = (int)(place[d] * cells[d]);
             cell = cell * (size_t)cells[d] + (size_t)(c < cells[d] ? c : cells[d] - 1);
         }
         count[cell]++;
@@ -151,24 +165,22 @@ static int radius_from_tolerance(struct md_system *system, double temperature)
 
 static int check_radius(const struct md_system *system)
 {
-    int shortest = 0;
-    for (int d = 1; d < 3; d++)
-        if (system->box_nm[d] < system->box_nm[shortest])
-            shortest = d;
-    double edge = system->box_nm[shortest], cutoff = system->interaction.cutoff_nm;
-    if (2.0 * cutoff > edge)
+    double image = md_box_image_nm(system->box_nm), cutoff = system->interaction.cutoff_nm;
+    if (2.0 * cutoff > image)
         return leat_fail(-EDOM,
-                         "%s: the cut-off, %g nm, is over half of edge %c of the box, %g nm, so an "
-                         "atom would meet two images of another; use a shorter rcoulomb and rvdw, "
-                         "or repeat the input with --tile",
-                         system->settings.file, cutoff, "xyz"[shortest], edge);
-    if (2.0 * system->list_nm > edge)
+                         "%s: the cut-off, %g nm, is over half of %.5g nm, the distance between "
+                         "images of an atom in this box, so an atom would meet two images of "
+                         "another; use rcoulomb and rvdw of at most %.4g nm, a larger box, or "
+                         "repeat the input with --tile",
+                         system->settings.file, cutoff, image, 0.5 * image);
+    // With images all of them are found, and beyond the cut-off none counts.
+    if (!system->images && 2.0 * system->list_nm > image)
         return leat_fail(-EDOM,
                          "the list cut-off, %.4g nm (cut-off %g and a buffer of %.4g), is over "
-                         "half of edge %c of the box, %g nm; use a smaller nstlist or a shorter "
-                         "cut-off in %s, or repeat the input with --tile",
-                         system->list_nm, cutoff, system->list_nm - cutoff, "xyz"[shortest], edge,
-                         system -> settings.file);
+                         "half of the shortest box edge, %.5g nm; use a smaller nstlist or a "
+                         "shorter cut-off in %s, repeat the input with --tile, or use --images",
+                         system->list_nm, cutoff, system->list_nm - cutoff, image,
+                         system->settings.file);
     return 0;
 }
 

@@ -22,4 +22,12 @@ static inline double md_minimum_image(const double *xi, const double *xj, const 
     return d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
 }
 
+/* d = xi - xj as they stand; returns d^2. */
+static inline double md_difference(const double *xi, const double *xj, double d[3])
+{
+    for (int a = 0; a < 3; a++)
+        d[a] = xi[a] - xj[a];
+    return d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+}
+
 #endif

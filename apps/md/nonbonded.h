@@ -97,7 +97,8 @@ const char *md_list_kernel(const struct md_list *list);
 
 /*
  * Reaction-field terms of excluded pairs and of each atom with itself, always in double; adds the
- * forces to f (double, home atoms). Minimum image in all three dimensions of box_nm. Returns the
+ * forces to f (double, home atoms). Nearest image in the upright box with edges box_nm; where that
+ * is NULL, positions as they stand, which is enough for molecules that are whole. Returns the
  * Coulomb energy; `gross` (may be NULL) gets |exclusion| + |self| for tolerances; virial (may be
  * NULL) gets the excluded pairs' share added, -1/2 sum x (x) f.
  */
@@ -107,11 +108,12 @@ double md_exclusion_forces(const struct md_interaction *interaction, int home_co
                            double *gross);
 
 /*
- * All pairs, minimum image, double, excluded pairs left out: the oracle. Same conventions.
+ * All pairs, nearest image in a box of any shape (md/box.h), double, excluded pairs left out: the
+ * oracle. Same conventions.
  */
 void md_oracle(const struct md_interaction *interaction, int atom_count, const double *x_nm,
                const int *type, const double *charge, const int *exclusion_start,
-               const int *exclusion, const double box_nm[3], double *f,
+               const int *exclusion, const double box_nm[3][3], double *f,
                struct md_pair_output *output);
 
 /* Atoms that move and interact alike. */

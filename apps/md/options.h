@@ -23,6 +23,7 @@ struct md_options {
     enum leat_order order;
     enum leat_mode mode;
     enum leat_plan_kind plan;
+    bool images; /* ghosts across all boundaries even where the box does not need them */
     enum md_precision precision;
     int64_t steps; /* below 0: the .mdp's */
     int tile[3];   /* times the input is repeated along x, y, z */

@@ -5,7 +5,7 @@
 // Disadvantage: the square of the number of atoms.
 
 #include "md/nonbonded.h"
-#include "md/minimum_image.h"
+#include "md/box.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static double pair_terms(const struct md_interaction *interaction, const struct 
 
 void md_oracle(const struct md_interaction *interaction, int atom_count, const double *x_nm,
                const int *type, const double *charge, const int *exclusion_start,
-               const int *exclusion, const double box_nm[3], double *f,
+               const int *exclusion, const double box_nm[3][3], double *f,
                struct md_pair_output *output)
 {
     const double cutoff2 = interaction->cutoff_nm * interaction->cutoff_nm;
@@ -50,7 +50,7 @@ void md_oracle(const struct md_interaction *interaction, int atom_count, const d
             if (k < end && exclusion[k] == j)
                 continue;
             double d[3];
-            const double r2 = md_minimum_image(xi, &x_nm[3 * (size_t)j], box_nm, d);
+            const double r2 = md_box_nearest(box_nm, xi, &x_nm[3 * (size_t)j], d);
             if (!(r2 < cutoff2))
                 continue;
             const size_t pair = row + (size_t)type[j];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --oracle: energies and forces of the coordinates as they stand, by the plainest program there is.
 //
-// All pairs by minimum image in double, one thread, no list, no halo. Advantage: so little code
+// All pairs by the nearest image in double, one thread, no list, no halo. Advantage: so little code
 // that it can be believed, and it shares none with what it is to judge but the parsers.
 // Disadvantage: quadratic; tens of thousands of atoms are its limit.
 
@@ -85,11 +85,13 @@ static void evaluate(const struct md_system *system, struct oracle *oracle,
 {
     struct md_pair_output output = {0};
     const double *x = system->input->x_nm, *v = system->input->v_nm_ps;
+    double edges[3] = {system->box_nm[0][0], system->box_nm[1][1], system->box_nm[2][2]};
     md_oracle(&system->interaction, oracle->atom_count, x, oracle->type, oracle->charge,
               oracle->exclusion_start, oracle->exclusion, system->box_nm, oracle->f, &output);
-    energy->coulomb = md_exclusion_forces(
-        &system->interaction, oracle->atom_count, x, oracle->charge, oracle->exclusion_start,
-        oracle->exclusion, system->box_nm, oracle->f, output.virial, &energy->coulomb_gross);
+    energy->coulomb = md_exclusion_forces(&system->interaction, oracle->atom_count, x,
+                                          oracle->charge, oracle->exclusion_start,
+                                          oracle->exclusion, system->images ? NULL : edges,
+                                          oracle->f, output.virial, &energy->coulomb_gross);
     energy->coulomb_gross += fabs(output.energy.coulomb);
     energy->lj = output.energy.lj;
     energy->coulomb += output.energy.coulomb;

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "md/box.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -53,23 +54,26 @@ static void print_notes(const struct md_settings *settings)
 
 static int check_box(const struct md_options *options, struct md_system *system)
 {
-    const struct gro *gro = system->input;
+    double(*box)[3] = system->input->box_nm;
     for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++)
-            if (i != j && gro->box_nm[i][j] != 0.0)
-                return leat_fail(-ENOTSUP,
-                                 "%s: the box is triclinic (component %d of vector %d is %g nm); "
-                                 "only boxes with right angles are supported so far",
-                                 options->gro, j + 1, i + 1, gro->box_nm[i][j]);
-    for (int d = 0; d < 3; d++) {
-        system->box_nm[d] = gro->box_nm[d][d];
-        if (!(system->box_nm[d] > 0.0) || !isfinite(system->box_nm[d]))
+        for (int j = i + 1; j < 3; j++)
+            if (box[i][j] != 0.0)
+                return leat_fail(
+                    -ENOTSUP,
+                    "%s: component %c of box vector %c is %g nm; the first vector has "
+                    "to lie along x and the second in the x-y plane, as `gmx editconf` "
+                    "turns them",
+                    options->gro, "xyz"[j], "abc"[i], box[i][j]);
+    for (int d = 0; d < 3; d++)
+        if (!(box[d][d] > 0.0) || !isfinite(box[d][0] + box[d][1] + box[d][2]))
             return leat_fail(-EINVAL,
                              "%s: edge %c of the box is %g nm; a periodic box needs three positive "
                              "edges in the last line",
-                             options->gro, "xyz"[d], system -> box_nm[d]);
-    }
-    system->volume_nm3 = system->box_nm[0] * system->box_nm[1] * system->box_nm[2];
+                             options->gro, "xyz"[d], box[d][d]);
+    md_box_reduce(box);
+    memcpy(system->box_nm, box, sizeof system->box_nm);
+    system->volume_nm3 = box[0][0] * box[1][1] * box[2][2];
+    system->images = options->images || !md_box_upright(box);
     return 0;
 }
 
@@ -253,7 +257,7 @@ int md_system_load(const struct md_options *options, bool notes, struct md_syste
         return error;
     make_interaction(system);
     system->couple_steps = couple_steps(settings);
-    md_make_whole(system->input, system->topology, system->box_nm);
+    system->radius_nm = md_make_whole(system->input, system->topology, system->box_nm);
     return md_system_list_radius(system, notes);
 }
 

@@ -13,6 +13,7 @@
 #include "md/settings.h"
 #include "md/topology.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* An atom's place in its molecule: all that a rank has to know of an atom but where it is. */
@@ -32,9 +33,11 @@ struct md_system {
     int *first_site; /* [molecule_type_count] */
     int64_t atom_count, water_count;
     struct md_waters water; /* the one kind of rigid water: masses and distances, count is 0 */
-    double box_nm[3], volume_nm3;
-    double degrees;                    /* of freedom */
-    int couple_steps;                  /* steps from one action of the thermostat to the next */
+    double box_nm[3][3], volume_nm3; /* row vectors, tilts reduced */
+    bool images;      /* ghosts come across all boundaries, as they have to in a tilted box */
+    double radius_nm; /* furthest that an atom is from the centre of its molecule */
+    double degrees;   /* of freedom */
+    int couple_steps; /* steps from one action of the thermostat to the next */
     struct md_interaction interaction; /* its tables belong to the topology */
     double list_nm;
     double inner_nm; /* see md_list_input */
@@ -46,7 +49,8 @@ struct md_system {
  * the user should know (on one rank). Frees nothing on failure: md_system_free takes what there is.
  *
  * -EINVAL the files do not fit together, or a text is malformed; -ENOTSUP something the driver does
- * not do; -EDOM the cut-off or the list cut-off is over half the shortest box edge.
+ * not do; -EDOM the cut-off is over half the distance between nearest images of an atom, or without
+ * images the list cut-off over half the shortest box edge.
  */
 int md_system_load(const struct md_options *options, bool notes, struct md_system *system);
 void md_system_free(struct md_system *system);
@@ -60,8 +64,10 @@ int md_system_list_radius(struct md_system *system, bool notes);
  * outermost. -EOVERFLOW or -ENOMEM. */
 int md_tile(struct gro *gro, const int tile[3]);
 
-/* Puts the atoms of each molecule beside their predecessors, and its centre into the box. */
-void md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3]);
+/* Puts the atoms of each molecule beside their predecessors, and its centre into the box. Returns
+ * how far an atom is from its molecule's centre at most. */
+double md_make_whole(struct gro *gro, const struct md_topology *topology,
+                     const double box_nm[3][3]);
 
 /* Number of the molecule block that holds molecule `molecule`. */
 int md_find_block(const struct md_topology *topology, int64_t molecule);

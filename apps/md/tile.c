@@ -11,6 +11,7 @@
 // less than half a box apart.
 
 #include "core/error.h"
+#include "md/box.h"
 #include "md/system.h"
 
 #include <errno.h>
@@ -77,39 +78,55 @@ int md_tile(struct gro *gro, const int tile[3])
         int64_t place[3] = {copy / tile[2] / tile[1], copy / tile[2] % tile[1], copy % tile[2]};
         double shift[3];
         for (int d = 0; d < 3; d++)
-            shift[d] = (double)place[d] * gro->box_nm[d][d];
+            shift[d] = (double)place[0] * gro->box_nm[0][d] + (double)place[1] * gro->box_nm[1][d] +
+                       (double)place[2] * gro->box_nm[2][d];
         copy_atoms(gro, atoms, copy, shift, residues);
     }
     gro->atom_count = atoms * times;
     for (int d = 0; d < 3; d++)
-        gro->box_nm[d][d] *= tile[d];
+        for (int k = 0; k < 3; k++)
+            gro->box_nm[d][k] *= tile[d];
     return 0;
 }
 
-static void make_molecule_whole(double *x, int atoms, const double box_nm[3])
+// Returns the square of how far an atom is from the centre at most.
+static double make_molecule_whole(double *x, int atoms, const double box_nm[3][3])
 {
-    for (int d = 0; d < 3; d++) {
-        double centre = x[d] / atoms;
-        for (int i = 1; i < atoms; i++) {
-            double *now = x + 3 * i + d, *before = x + 3 * (i - 1) + d;
-            *now -= box_nm[d] * rint((*now - *before) / box_nm[d]);
-            centre += *now / atoms;
+    double centre[3] = {x[0] / atoms, x[1] / atoms, x[2] / atoms}, shift[3], furthest2 = 0.0;
+    for (int i = 1; i < atoms; i++) {
+        double *now = x + 3 * i, *before = x + 3 * (i - 1), step[3];
+        for (int d = 0; d < 3; d++)
+            step[d] = now[d] - before[d];
+        double beside[3] = {step[0], step[1], step[2]};
+        md_box_shorten(box_nm, beside);
+        for (int d = 0; d < 3; d++) {
+            now[d] -= step[d] - beside[d];
+            centre[d] += now[d] / atoms;
         }
-        double shift = box_nm[d] * floor(centre / box_nm[d]);
-        for (int i = 0; i < atoms; i++)
-            x[3 * i + d] -= shift;
     }
+    md_box_outside(box_nm, centre, shift);
+    for (int i = 0; i < atoms; i++) {
+        double distance2 = 0.0;
+        for (int d = 0; d < 3; d++) {
+            double off = x[3 * i + d] - centre[d];
+            distance2 += off * off;
+            x[3 * i + d] -= shift[d];
+        }
+        furthest2 = fmax(furthest2, distance2);
+    }
+    return furthest2;
 }
 
-void md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3])
+double md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3][3])
 {
-    double *x = gro->x_nm;
+    double *x = gro->x_nm, furthest2 = 0.0;
     for (int b = 0; b < topology->block_count; b++) {
         const struct md_molecule_block *block = &topology->blocks[b];
         int atoms = topology->molecule_types[block->type].atom_count;
         for (int64_t m = 0; m < block->count; m++, x += 3 * (int64_t)atoms)
-            make_molecule_whole(x, atoms, box_nm);
+            furthest2 = fmax(furthest2, make_molecule_whole(x, atoms, box_nm));
     }
+    return sqrt(furthest2);
 }
 
 int md_find_block(const struct md_topology *topology, int64_t molecule)

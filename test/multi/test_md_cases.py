@@ -93,6 +93,16 @@ def test_a_domain_thinner_than_the_cutoff_takes_several_pulses(directory):
               "--plan", plan)
 
 
+def test_ghosts_across_all_boundaries_change_nothing(directory):
+    for ranks, grid in [(1, "1x1x1"), (2, "1x2x1"), (8, "2x2x2")]:
+        split = ("-n", ranks, "--grid", grid, "--images")
+        for plan in PLANS:
+            report = check(directory, "water5k", 1e-8, *DOUBLE, *split, "--plan", plan)
+        check(directory, "two", 1e-5, *MIXED, *split, "--rank-threads")
+    # On one rank, what it sends to itself.
+    assert {row["path"]: row for row in report["paths"]}["shm"]["bytes"] > 0
+
+
 def test_the_report_has_what_it_promises(directory):
     report = check(directory, "two", 1e-5, "-n", 2, "--stats")
     assert report["schema"] == "leat.md/1"

@@ -53,6 +53,25 @@ def test_a_box_too_small_for_the_list_is_refused_before_a_step(directory):
     assert len(own_lines(text)) == 1 and "0.9 nm" in text and "1.7 nm" in text, text
 
 
+def test_boxes_that_do_not_fit_are_refused_with_numbers(directory):
+    def with_box(text, *options):
+        files = edited(directory, "box.gro", lambda lines: lines[:-1] + [text])
+        told = fails(directory, files, *options)
+        assert len(own_lines(told)) == 1, told
+        return told
+
+    # Vector c is the way to the nearest image, 1.7464 nm.
+    told = with_box("3.1 3.1 1.0 0 0 0 0 0.6 1.3", "--steps", 0)
+    assert "0.9 nm" in told and "1.7464 nm" in told and "0.8732 nm" in told and "--tile" in told, told
+    told = with_box("3.1 3.1 3.1 0 0.5 0 0 0 0", "-n", 2)
+    assert "vector a" in told and "0.5 nm" in told, told
+    told = with_box("3.1 3.1 0.0 0 0 0 0 0 0")
+    assert "edge z" in told and "box.gro" in told, told
+    # The cut-off fits, the buffer does not, but it does with images.
+    told = with_box("1.90 3.2 3.2", "-n", 2, "--steps", 0)
+    assert "0.9 " in told and "1.9 nm" in told and "--images" in told, told
+
+
 def test_more_domains_than_the_cutoff_allows_are_refused(directory):
     gro, top, mdp = leat_md.water()
     mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "long.mdp", rcoulomb="1.4",

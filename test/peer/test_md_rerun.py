@@ -12,15 +12,15 @@ DOUBLE = ("--precision", "double", "--steps", 0)
 MIXED = ("--precision", "mixed", "--steps", 0)
 
 
-def check(directory, files, grids=("2x1x1", "2x2x2")):
+def check(directory, files, grids=("2x1x1", "2x2x2"), options=()):
     leat_md.leat_bin()
     energy, forces = gromacs.rerun(directory, files)
-    runs = [(1e-8, ("--oracle",)), (1e-8, DOUBLE), (1e-5, MIXED)]
+    runs = [(1e-8, ("--oracle",)), (1e-8, (*DOUBLE, *options)), (1e-5, (*MIXED, *options))]
     for grid in grids:
         ranks = 1
         for n in grid.split("x"):
             ranks *= int(n)
-        split = ("-n", ranks, "--grid", grid, "--rank-threads")
+        split = ("-n", ranks, "--grid", grid, "--rank-threads", *options)
         runs += [(1e-8, (*DOUBLE, *split)), (1e-5, (*MIXED, *split))]
     for tolerance, options in runs:
         leat_md.assert_agrees(leat_md.run(directory, files, *options), tolerance, energy, forces)
@@ -52,6 +52,24 @@ def test_a_dielectric_inside(directory):
 
 def test_a_long_cutoff(directory):
     check(directory, inputs.slab(directory, rcoulomb="1.4", rvdw="1.4"), grids=("1x1x4",))
+
+
+def test_a_dodecahedron(directory):
+    check(directory, inputs.tilted(directory, "dodecahedron"), grids=("2x1x1", "1x2x2", "2x2x2"))
+
+
+def test_an_octahedron(directory):
+    check(directory, inputs.tilted(directory, "octahedron"), grids=("1x1x2", "2x2x1", "2x2x2"))
+
+
+def test_tilted_boxes_on_onehop_plans(directory):
+    for shape in ("dodecahedron", "octahedron"):
+        files = inputs.tilted(directory, shape, 2.2)
+        check(directory, files, grids=("1x1x2", "2x2x2"), options=("--plan", "onehop"))
+
+
+def test_images_in_an_upright_box(directory):
+    check(directory, inputs.salt_water(directory), grids=("2x1x1",), options=("--images",))
 
 
 if __name__ == "__main__":

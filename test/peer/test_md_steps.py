@@ -58,5 +58,12 @@ def test_ions_move_alike_without_removal_of_the_centre(directory):
     check(directory, (gro, top, mdp), 2e-9)
 
 
+def test_tilted_boxes_move_alike(directory):
+    for shape in ("dodecahedron", "octahedron"):
+        gro, top, mdp = inputs.tilted(directory, shape, 2.6, nsteps="20", dt="0.0005", nstlist="5",
+                                      verlet_buffer_tolerance="1e-7", gen_vel="no")
+        check(directory, (gro, top, mdp), 2e-9)
+
+
 if __name__ == "__main__":
     sys.exit(leat_md.main(globals()))

@@ -9,6 +9,7 @@ import pathlib
 import random
 
 import leat_md
+from gromacs import gmx
 
 GROMACS_TOP = pathlib.Path(os.environ.get("GMXDATA", "/usr/share/gromacs")) / "top"
 
@@ -115,6 +116,20 @@ def slab(directory, **changed):
     box[2] = 6.0
     gro = write_gro(directory, [water_entry(m) for m in molecules], box)
     top = write(directory, "water.top", WATER_TOP.format(molecules=f"SOL {len(molecules)}"))
+    return gro, top, settings(directory, **changed)
+
+
+def tilted(directory, shape, width=2.4, **changed):
+    """Water in a `dodecahedron` or `octahedron` of gmx editconf, filled by gmx solvate."""
+    leat_md.need_program("gmx_d")
+    molecules, _ = spc216((1, 1, 1))
+    write_gro(directory, [water_entry(molecules[0])], (3.0, 3.0, 3.0))
+    gmx(directory, "editconf", "-f", "water.gro", "-bt", shape, "-box", width, "-c", "-o", "box.gro")
+    gmx(directory, "solvate", "-cp", "box.gro", "-cs", "spc216.gro", "-o", "tilted.gro")
+    gro = pathlib.Path(directory) / "tilted.gro"
+    lines = gro.read_text(encoding="utf-8").splitlines()
+    assert len(lines[-1].split()) == 9, lines[-1]
+    top = write(directory, "water.top", WATER_TOP.format(molecules=f"SOL {int(lines[1]) // 3}"))
     return gro, top, settings(directory, **changed)
 
 

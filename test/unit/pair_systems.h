@@ -115,9 +115,11 @@ static inline struct md_list_input system_input(const struct pair_system *system
 static inline void system_oracle(const struct pair_system *system, double *f,
                                  struct md_pair_output *output)
 {
+    const double box[3][3] = {
+        {system->box[0], 0, 0}, {0, system->box[1], 0}, {0, 0, system->box[2]}};
     memset(f, 0, 3 * (size_t)system->count * sizeof *f);
     md_oracle(&system->interaction, system->count, system->x, system->type, system->charge,
-              system->exclusion_start, system->exclusion, system->box, f, output);
+              system->exclusion_start, system->exclusion, box, f, output);
 }
 
 /* One part's forces at x, added to f, through arrays of the list's precision. */
