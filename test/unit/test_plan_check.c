@@ -105,7 +105,10 @@ static void test_ranks_are_checked(void **state)
     expect_fault(&s, "pulse 1 sends to rank 4");
     fill(&s);
     s.pulse[0].recv_rank = -1;
-    expect_fault(&s, "receives from rank -1");
+    expect_fault(&s, "receives 2 from rank -1");
+    fill(&s);
+    s.pulse[0].recv_rank = -2;
+    expect_fault(&s, "receives from rank -2");
 }
 
 static void test_shifts_are_checked(void **state)
@@ -117,13 +120,13 @@ static void test_shifts_are_checked(void **state)
     expect_fault(&s, "pulse 0 has shift");
 }
 
-static void test_indices_have_to_ascend(void **state)
+static void test_an_element_is_sent_once_in_a_pulse(void **state)
 {
     (void)state;
     struct sample s;
     fill(&s);
     s.index[1] = 0;
-    expect_fault(&s, "entry 1 of pulse 0 is element 0 after 0");
+    expect_fault(&s, "entry 1 of pulse 0 sends element 0 again");
     fill(&s);
     s.index[5] = 3;
     expect_fault(&s, "entry 3 of pulse 1 is element 3 after 4");
@@ -147,7 +150,7 @@ static void test_the_dependent_part_is_that_of_ghosts(void **state)
     struct sample s;
     fill(&s);
     s.pulse[1].dependent_start = 4;
-    expect_fault(&s, "dependent entries of pulse 1 begin at 4, expected 2");
+    expect_fault(&s, "dependent entries of pulse 1 begin at 4, but entry 2 is element 4");
     fill(&s);
     s.pulse[0].dependent_start = 1;
     expect_fault(&s, "dependent entries of pulse 0 begin at 1, expected 2");
@@ -200,7 +203,7 @@ int main(void)
         cmocka_unit_test(test_dimension_and_direction_are_checked),
         cmocka_unit_test(test_ranks_are_checked),
         cmocka_unit_test(test_shifts_are_checked),
-        cmocka_unit_test(test_indices_have_to_ascend),
+        cmocka_unit_test(test_an_element_is_sent_once_in_a_pulse),
         cmocka_unit_test(test_nothing_is_sent_before_it_is_there),
         cmocka_unit_test(test_the_dependent_part_is_that_of_ghosts),
         cmocka_unit_test(test_received_elements_follow_one_another),
