@@ -43,7 +43,9 @@ check:
 	@$(MAKE) --no-print-directory build
 	@test/run_tests.sh $(build)
 
-bench: build
+bench:
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory build
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target bench
 	@scripts/bench.sh $(build)
 

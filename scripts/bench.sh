@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every benchmark of a build: programs build/.../bench/bench_* and scripts bench/bench_*.
+# Runs every benchmark of a build: `leat bench halo`, programs build/.../bench/bench_* and scripts
+# bench/bench_*.
 # usage: bench.sh BUILD_DIR
 set -euo pipefail
 
@@ -8,15 +9,12 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 export LEAT_BIN=$build/bin/leat LEAT_SOURCE_DIR=$root
 
+echo "== leat bench halo"
+"$LEAT_BIN" bench halo </dev/null
+
 shopt -s nullglob
-count=0
 for benchmark in "$build"/bench/bench_* "$root"/bench/bench_*.sh "$root"/bench/bench_*.py; do
     [ -f "$benchmark" ] && [ -x "$benchmark" ] || continue
     echo "== $(basename "$benchmark")"
     "$benchmark" </dev/null
-    count=$((count + 1))
 done
-if [ "$count" -eq 0 ]; then
-    echo "no benchmark was found in $build/bench or $root/bench" >&2
-    exit 1
-fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a task needs and that are missing.
-# usage: setup.sh build|check|lint|ci...
+# usage: setup.sh build|check|bench|lint|ci...
 # As root on Debian it installs them; otherwise it prints what to install and fails. When nothing
 # is missing it asks no package server, so every target of the Makefile can call it.
 set -euo pipefail
@@ -35,6 +35,14 @@ EOF
     fi
 }
 
+# The benchmarks measure what a user would take instead in the same run.
+bench_packages() {
+    cat <<'EOF'
+openmpi-bin      command -v mpirun
+libopenmpi-dev   command -v mpicc
+EOF
+}
+
 lint_packages() {
     cat <<'EOF'
 clang-format     command -v clang-format
@@ -58,10 +66,11 @@ wanted() {
         case $task in
         build) build_packages ;;
         check) build_packages && check_packages ;;
+        bench) build_packages && bench_packages ;;
         lint) build_packages && check_packages && lint_packages ;;
         ci) build_packages && check_packages && lint_packages && ci_packages ;;
         *)
-            echo "usage: $0 build|check|lint|ci..., got '$task'" >&2
+            echo "usage: $0 build|check|bench|lint|ci..., got '$task'" >&2
             exit 2
             ;;
         esac
