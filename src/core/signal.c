@@ -17,6 +17,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -124,6 +125,33 @@ int leat_signal_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted,
     return error;
 }
 
+// The state letter of a process, as ps shows it; 0 when there is none to be read.
+static char process_state(int pid)
+{
+    char path[48], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[bytes] = 0;
+    // The name stands in parentheses and may hold some itself.
+    const char *name_end = strrchr(text, ')');
+    return name_end && name_end[1] == ' ' ? name_end[2] : 0;
+}
+
+// Who waits in vain often waits for somebody who waits in vain: the one to name is further on.
+static int stopped_rank(const leat_job *job)
+{
+    for (int rank = 0; !job->segment->head->threads && rank < job->rank_count; rank++) {
+        int pid = __atomic_load_n(&leat_rank_record(job, rank)->pid, __ATOMIC_RELAXED);
+        char state = pid > 0 ? process_state(pid) : 0;
+        if (state == 'T' || state == 't')
+            return rank;
+    }
+    return -1;
+}
+
 int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, uint64_t wanted,
                    uint64_t seen)
 {
@@ -133,9 +161,17 @@ int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, u
         return leat_fail(error, "%s: waited for rank %d: %s (signal wanted %llu, seen %llu)", what,
                          peer, fate, (unsigned long long)wanted, (unsigned long long)seen);
     }
+    int stopped = error == -ETIMEDOUT ? stopped_rank(job) : -1;
+    if (stopped >= 0)
+        return leat_fail(error,
+                         "%s: rank %d did not answer within %.3g s (signal wanted %llu, seen "
+                         "%llu): rank %d (process %d) is stopped; continue it, or raise "
+                         "LEAT_TIMEOUT",
+                         what, peer, (double)job->timeout_ns * 1e-9, (unsigned long long)wanted,
+                         (unsigned long long)seen, stopped, leat_rank_record(job, stopped)->pid);
     return leat_fail(error,
                      "%s: rank %d did not answer within %.3g s (signal wanted %llu, seen %llu); it "
-                     "is stopped or much slower: see what it does, or raise LEAT_TIMEOUT",
+                     "is much slower, or waits itself: see what it does, or raise LEAT_TIMEOUT",
                      what, peer, (double)job->timeout_ns * 1e-9, (unsigned long long)wanted,
                      (unsigned long long)seen);
 }
