@@ -25,11 +25,13 @@ double md_exclusion_forces(const struct md_interaction *interaction, int home_co
                            const int *exclusion, const double box_nm[3], double *f, double *virial,
                            double *gross)
 {
+    // Copies, which the compiler cannot know to survive a store of forces.
     const double cutoff2 = interaction->cutoff_nm * interaction->cutoff_nm;
+    const double coulomb = interaction->coulomb, krf = interaction->krf, crf = interaction->crf;
     double excluded = 0, self = 0;
     for (int i = 0; i < home_count; i++) {
-        const double qi = interaction->coulomb * charge[i];
-        self -= 0.5 * qi * charge[i] * interaction->crf;
+        const double qi = coulomb * charge[i];
+        self -= 0.5 * qi * charge[i] * crf;
         if (!exclusion_start)
             continue;
         for (int k = exclusion_start[i]; k < exclusion_start[i + 1]; k++) {
@@ -37,14 +39,14 @@ double md_exclusion_forces(const struct md_interaction *interaction, int home_co
             if (j <= i) // the table is symmetric, a pair counts once
                 continue;
             double d[3];
+            const double *xi = &x_nm[3 * (size_t)i], *xj = &x_nm[3 * (size_t)j];
             const double r2 =
                 box_nm ? md_minimum_image(xi, xj, box_nm, d) : md_difference(xi, xj, d);
-            const double *xi = &x_nm[3 * (size_t)i], *xj = &x_nm[3 * (size_t)j];
             if (!(r2 < cutoff2))
                 continue;
             const double qq = qi * charge[j];
-            const double f_over_r = -2 * qq * interaction->krf;
-            excluded += qq * (interaction->krf * r2 - interaction->crf);
+            const double f_over_r = -2 * qq * krf;
+            excluded += qq * (krf * r2 - crf);
             for (int a = 0; a < 3; a++) {
                 f[3 * (size_t)i + (size_t)a] += f_over_r * d[a];
                 f[3 * (size_t)j + (size_t)a] -= f_over_r * d[a];

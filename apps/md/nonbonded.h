@@ -82,9 +82,9 @@ struct md_pair_output {
 
 /*
  * Adds the pair forces of one part to f (kJ/mol/nm). x and f are [3 * atom_count] of float (mixed)
- * or double, in the order of md_list_input; x may have moved since the build. The order of every
- * sum is fixed by the list. LJ and reaction-field terms of pairs not excluded, inside the cut-off
- * only.
+ * or double, in the order of md_list_input; atoms may have moved since the build, but must not have
+ * been put back into the box: that is for the next build. The order of every sum is fixed by the
+ * list. LJ and reaction-field terms of pairs not excluded, inside the cut-off only.
  */
 void md_list_forces(struct md_list *list, enum md_part part, const void *x, void *f,
                     bool want_energy, bool want_virial, struct md_pair_output *output);
