@@ -261,8 +261,10 @@ static int launch(int argc, char *const *argv, const struct request *request)
     char name[] = "leat";
     again[0] = name;
     memcpy(again + 1, argv, (size_t)argc * sizeof *again);
-    struct launch_options options = {
-        .rank_count = request->rank_count, .program = "/proc/self/exe", .argv = again};
+    struct launch_options options = {.rank_count = request->rank_count,
+                                     .reports_itself = true,
+                                     .program = "/proc/self/exe",
+                                     .argv = again};
     memcpy(options.grid, request->options.grid, sizeof options.grid);
     int status = 0;
     int error = leat_launch(&options, &status);

@@ -45,6 +45,7 @@ static int reserve_home(struct md_domain *domain, uint32_t atoms)
     grow(&domain->scratch, count, 3 * sizeof(double), &failed);
     grow(&domain->mass_u, count, sizeof(double), &failed);
     grow(&domain->id, count, sizeof(int64_t), &failed);
+    grow(&domain->number, count, sizeof(int64_t), &failed);
     grow(&domain->site, count, sizeof(int32_t), &failed);
     grow(&domain->exclusion_start, count + 1, sizeof(int), &failed);
     grow(&domain->oxygen, count, sizeof(int), &failed);
@@ -230,7 +231,7 @@ void md_domain_close(struct md_domain *domain)
                       domain->atoms.f,     domain->scratch,    domain->mass_u,
                       domain->id,          domain->site,       domain->x_all,
                       domain->type,        domain->charge,     domain->exclusion_start,
-                      domain->exclusion,   domain->oxygen};
+                      domain->exclusion,   domain->oxygen,     domain->number};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     *domain = (struct md_domain){0};
@@ -252,7 +253,7 @@ static int make_room(void *user, leat_migration *migration, uint32_t groups, uin
     int error = md_domain_reserve(domain, groups, elements);
     point_fields(domain, migration->fields);
     migration->groups->start = domain->group_start;
-    migration->element_id = domain->id;
+    migration->element_id = domain->number;
     return error;
 }
 
@@ -260,6 +261,8 @@ static int migrate(struct md_rank *rank)
 {
     struct md_domain *domain = &rank->domain;
     leat_migrating fields[MOVE_COUNT];
+    for (int i = 0; i < domain->atoms.count; i++)
+        domain->number[i] = domain->id[i] + 1;
     point_fields(domain, fields);
     leat_groups groups = {domain->group_count, domain->group_start};
     leat_migration migration = {.size = sizeof migration,
@@ -269,7 +272,7 @@ static int migrate(struct md_rank *rank)
                                 .fields = fields,
                                 .resize = make_room,
                                 .user = domain,
-                                .element_id = domain->id,
+                                .element_id = domain->number,
                                 .step = rank->step};
     int error = leat_halo_migrate(rank->job, &domain->decomposition, &migration);
     if (error)

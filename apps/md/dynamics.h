@@ -7,7 +7,7 @@
  * Every function is a pure one of its arguments and may be called from several threads on different
  * atoms. The order of every sum is fixed by the indices, so the same input gives the same bits. An
  * atom's new position and velocity do not depend on which other atoms, or other waters, are on the
- * rank. Messages name atoms by `id`.
+ * rank. Messages name atoms by their numbers in the input's files, `id` + 1.
  */
 #ifndef MD_DYNAMICS_H
 #define MD_DYNAMICS_H
@@ -26,7 +26,7 @@ struct md_waters {
 
 struct md_atoms {
     int count;                  /* home atoms */
-    const int64_t *id;          /* global numbers, for random numbers and messages */
+    const int64_t *id;          /* global numbers from 0, for random numbers and messages */
     double *x_nm, *v_nm_ps, *f; /* [3 * count] each; v half a step behind x */
     const double *mass_u;
 };

@@ -20,12 +20,12 @@ static int refuse(const struct md_atoms *atoms, int i, double move_nm, double li
     const double *x = atoms->x_nm + 3 * (int64_t)i, *v = atoms->v_nm_ps + 3 * (int64_t)i;
     const double *f = atoms->f + 3 * (int64_t)i;
     return leat_fail(-ERANGE,
-                     "atom %lld (counted from 0, mass %g u) would move %.6g nm in this step, limit "
+                     "atom %lld (mass %g u) would move %.6g nm in this step, limit "
                      "%g nm: at (%.6g %.6g %.6g) nm, velocity (%.6g %.6g %.6g) nm/ps, force (%.6g "
                      "%.6g %.6g) kJ/mol/nm; minimise the start's energy, shorten dt or look for "
                      "overlapping atoms in the input",
-                     (long long)atoms->id[i], atoms->mass_u[i], move_nm, limit_nm, x[0], x[1], x[2],
-                     v[0], v[1], v[2], f[0], f[1], f[2]);
+                     (long long)atoms->id[i] + 1, atoms->mass_u[i], move_nm, limit_nm, x[0], x[1],
+                     x[2], v[0], v[1], v[2], f[0], f[1], f[2]);
 }
 
 // Unconstrained new velocities.

@@ -257,12 +257,12 @@ static int refuse(const struct source *source, int water)
     int oxygen = source->waters->oxygen[water];
     const double *x = source->x_old + 3 * (int64_t)oxygen;
     return leat_fail(-EDOM,
-                     "the water whose oxygen is atom %lld (counted from 0) cannot be constrained "
+                     "the water whose oxygen is atom %lld cannot be constrained "
                      "from O-H %.6g and %.6g nm, H-H %.6g nm, oxygen at (%.6g %.6g %.6g) nm: "
                      "expected a whole molecule that turns less than a quarter and whose "
                      "hydrogens move less than a bond; minimise the start's energy, shorten dt or "
                      "make the input's molecules whole",
-                     (long long)source->id[oxygen], distance(x, x + 3), distance(x, x + 6),
+                     (long long)source->id[oxygen] + 1, distance(x, x + 3), distance(x, x + 6),
                      distance(x + 3, x + 6), x[0], x[1], x[2]);
 }
 

@@ -318,10 +318,11 @@ static void announce(struct launcher *launcher, int rank)
     struct watched *watched = &launcher->rank[rank];
     bool survive = launcher->options->survive;
     bool cause = !launcher->exit_status;
+    bool told = launcher->options->reports_itself && !WIFSIGNALED(watched->status);
     char text[96];
     fate(watched->status, text, sizeof text);
     // Later ones mostly follow from the first, and have told their own story.
-    leat_log(launcher->log_level, cause || survive ? LOG_ERROR : LOG_INFO, -1,
+    leat_log(launcher->log_level, (cause || survive) && !told ? LOG_ERROR : LOG_INFO, -1,
              "rank %d (pid %d) %s", rank, (int)watched->pid, text);
     watched->fresh = false;
     if (cause)

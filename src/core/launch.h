@@ -13,7 +13,8 @@ struct launch_options {
     int grid[3];          /* a hint for leat_open, or zeros; its product is rank_count */
     uint64_t arena_bytes; /* 0: the setting */
     bool survive;         /* other ranks go on when one dies */
-    const char *program;  /* as execvp takes it */
+    bool reports_itself; /* the program says why it failed: only ranks that were killed are named */
+    const char *program; /* as execvp takes it */
     char *const *argv;
 };
 

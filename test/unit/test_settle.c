@@ -362,7 +362,8 @@ static void test_no_waters_is_nothing_to_do(void **state)
 
 // ---- Refusals ----
 
-// Water 150 is spoilt: the error has to name its oxygen, and nothing may have changed.
+// Water 150 is spoilt: the error has to name its oxygen as files count, and nothing may have
+// changed.
 static void refuses(struct sample *sample, const double *old, const double *new)
 {
     double x[VALUES], v[VALUES], virial[9];
@@ -371,7 +372,7 @@ static void refuses(struct sample *sample, const double *old, const double *new)
     memset(virial, 0x5a, sizeof virial);
     double poison = virial[0];
     assert_int_equal(md_settle(&sample->waters, sample->id, old, x, v, dt_ps, virial), -EDOM);
-    assert_non_null(strstr(leat_error_detail(), " 700450 "));
+    assert_non_null(strstr(leat_error_detail(), " 700451 "));
     assert_memory_equal(x, new, sizeof x);
     assert_memory_equal(v, sample->v, sizeof v);
     for (int k = 0; k < 9; k++)
