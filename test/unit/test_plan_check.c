@@ -129,7 +129,7 @@ static void test_an_element_is_sent_once_in_a_pulse(void **state)
     expect_fault(&s, "entry 1 of pulse 0 sends element 0 again");
     fill(&s);
     s.index[5] = 3;
-    expect_fault(&s, "entry 3 of pulse 1 is element 3 after 4");
+    expect_fault(&s, "entry 3 of pulse 1 sends element 3 again");
 }
 
 static void test_nothing_is_sent_before_it_is_there(void **state)
@@ -153,7 +153,7 @@ static void test_the_dependent_part_is_that_of_ghosts(void **state)
     expect_fault(&s, "dependent entries of pulse 1 begin at 4, but entry 2 is element 4");
     fill(&s);
     s.pulse[0].dependent_start = 1;
-    expect_fault(&s, "dependent entries of pulse 0 begin at 1, expected 2");
+    expect_fault(&s, "dependent entries of pulse 0 begin at 1, but entry 1 is element 2");
 }
 
 static void test_received_elements_follow_one_another(void **state)
