@@ -221,8 +221,8 @@ LEAT_API int leat_stats_read(const leat_job *job, int peer, leat_stats *stats);
 
 /*
  * Adds what this rank has recorded since the last call to a trace file, as events of Chrome and
- * Perfetto: exchanges and runs, launches, and waits with peer and pulse; a process a rank, a track a
- * block. All ranks of a job may name the same file, at the same time; one of another job is begun
+ * Perfetto: exchanges and runs, launches, and waits with peer and pulse; a process a rank, a track
+ * a block. All ranks of a job may name the same file, at the same time; one of another job is begun
  * anew. The last 65,536 slices are kept. With LEAT_TRACE or leat_options.trace, leat_close does it.
  * -ENODATA nothing is recorded, since neither was set; what the file system says, with the path
  */

@@ -172,7 +172,7 @@ static int read_at(int fd, const char *path, uint64_t offset, uint64_t bytes, ui
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0) {
-            int error = got ? -errno : -EIO;
+            int error = got && errno ? -errno : -EIO;
             free(made);
             return leat_fail(error, "%s: offset %llu: %s", path,
                              (unsigned long long)(offset + done),
@@ -186,8 +186,8 @@ static int read_at(int fd, const char *path, uint64_t offset, uint64_t bytes, ui
 
 int leat_plan_set_read(const char *path, struct plan_set *set)
 {
-    int fd;
-    uint64_t bytes;
+    int fd = -1;
+    uint64_t bytes = 0;
     uint8_t *data = NULL;
     int error = open_file(path, &fd, &bytes);
     if (error)
@@ -216,11 +216,11 @@ static int read_table(int fd, struct frame *frame, uint64_t bytes, uint8_t **tab
 
 int leat_plan_read(const char *path, int rank, leat_plan **plan)
 {
-    int fd;
-    uint64_t bytes;
+    int fd = -1;
+    uint64_t bytes = 0;
     uint8_t *table = NULL, *section = NULL;
     struct frame frame = {.name = path};
-    struct table_row row;
+    struct table_row row = {0};
     struct origin *origin = NULL;
     leat_plan *made = NULL;
     int error = open_file(path, &fd, &bytes);
