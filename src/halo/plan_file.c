@@ -38,7 +38,7 @@ struct frame {
 
 static int parse_head(const uint8_t *head, uint64_t bytes, struct frame *frame)
 {
-    if (bytes < PLAN_HEAD_BYTES)
+    if (!head || bytes < PLAN_HEAD_BYTES)
         return leat_fail(-EPROTO, "%s: %llu bytes; a plan file has at least %d", frame->name,
                          (unsigned long long)bytes, PLAN_HEAD_BYTES);
     if (memcmp(head, PLAN_MAGIC, 8) != 0)
