@@ -142,10 +142,10 @@ def children(pid):
     return [int(word) for word in path.read_text(encoding="utf-8").split()]
 
 
-def long_run(directory, ranks, timeout_s):
+def long_run(directory, ranks, timeout_s, *options):
     gro, top, mdp = (str(path) for path in leat_md.water())
     command = [leat_md.leat_bin(), "md", "--gro", gro, "--top", top, "--mdp", mdp, "-n", str(ranks),
-               "--steps", "100000000"]
+               "--steps", "100000000", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                cwd=directory, env={**os.environ, "LEAT_TIMEOUT": str(timeout_s)})
     return process
@@ -176,8 +176,8 @@ def finish(process, seconds):
         raise
 
 
-def test_survivors_of_a_killed_rank_name_it(directory):
-    process = long_run(directory, 4, 60)
+def kill_one(directory, mode):
+    process = long_run(directory, 4, 60, "--mode", mode)
     try:
         pids = wait_until_busy(process, 4)
         os.kill(pids[2], signal.SIGKILL)
@@ -188,6 +188,11 @@ def test_survivors_of_a_killed_rank_name_it(directory):
     assert "killed by signal 9" in text and "step " in text, text
     assert any(line.startswith("leat[") and "rank 2" in line for line in text.splitlines()), text
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def test_survivors_of_a_killed_rank_name_it(directory):
+    for mode in ("fused", "resident"):
+        kill_one(directory, mode)
 
 
 def test_survivors_of_a_stopped_rank_time_out(directory):
