@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA device's kernels: the sources of the CPU device, compiled unchanged, and the table by which
-// a launch finds them.
+// The CUDA device's kernels: the sources of the CPU device, compiled unchanged, and the table by
+// which a launch finds them.
 //
 // Advantage: one kernel source, one protocol. Disadvantage: what the CPU device cannot express
 // (shared memory, bulk copies) needs words in kernel.h first.

@@ -2,7 +2,6 @@
 // SETTLE against SHAKE iterated in long double, its conservation laws, and what it refuses.
 
 #include "md/dynamics.h"
-
 #include <leat/leat.h>
 
 #include <errno.h>
