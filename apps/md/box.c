@@ -38,9 +38,9 @@ void md_box_reduce(double box_nm[3][3])
 // The k-th of the 27 sums of at most one vector of each, either way.
 static void add_neighbour(const double box_nm[3][3], int k, double d[3])
 {
-    take_off(d, box_nm[0], k % 3 - 1);
-    take_off(d, box_nm[1], k / 3 % 3 - 1);
-    take_off(d, box_nm[2], k / 9 - 1);
+    const int times[3] = {k % 3 - 1, k / 3 % 3 - 1, k / 9 - 1};
+    for (int v = 0; v < 3; v++)
+        take_off(d, box_nm[v], times[v]);
 }
 
 static double square(const double d[3])
