@@ -147,7 +147,7 @@ static int make_pipe(const struct bench *bench, const struct side *side, const c
     char path[128];
     path_of(bench, side, end, path);
     if (mkfifo(path, 0600) || (*fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
-        return leat_fail(-errno, "cannot make the pipe %s: %s", path, strerror(errno));
+        return leat_fail(-EIO, "cannot make the pipe %s: %s", path, strerror(errno));
     return 0;
 }
 
@@ -185,7 +185,7 @@ static int peer_program(char path[512])
     char *slash = length > 0 ? (path[length] = 0, strrchr(path, '/')) : NULL;
     if (!slash)
         return leat_fail(-ENOENT, "cannot tell where this program lies: %s", strerror(errno));
-    strcpy(slash + 1, "leat-peer-mpi-halo");
+    snprintf(slash + 1, 32, "leat-peer-mpi-halo");
     if (access(path, X_OK))
         return leat_fail(-ENOTSUP,
                          "%s is not there: this build found no MPI; install libopenmpi-dev and "
@@ -276,7 +276,7 @@ static int slice(struct side *side, uint32_t atoms, uint32_t iterations, double 
     int length = snprintf(command, sizeof command, "%u %u\n", atoms, iterations);
     for (int rank = 0; rank < 2; rank++)
         if (write(side->commands[rank], command, (size_t)length) != length)
-            return leat_fail(-errno, "%s: cannot send a command: %s", side->name, strerror(errno));
+            return leat_fail(-EIO, "%s: cannot send a command: %s", side->name, strerror(errno));
     int error = await_answer(side, answer, sizeof answer);
     if (!error && sscanf(answer, "%lf %lf", ns, flag_ns) != 2)
         error = leat_fail(-EPROTO, "%s answered \"%s\"", side->name, answer);
@@ -338,7 +338,7 @@ static void report_line(const struct bench *bench, uint32_t atoms, double ratio)
 
 static int measure(struct bench *bench, uint32_t atoms)
 {
-    double ns, ignored;
+    double ns = 0, ignored = 0;
     uint32_t count[2] = {0};
     struct side *const sides[] = {&bench->leat, &bench->peer};
     int side_count = bench->against ? 1 : 2, error = 0;
@@ -367,7 +367,7 @@ static int run(struct bench *bench)
 {
     snprintf(bench->directory, sizeof bench->directory, "/tmp/leat-bench-XXXXXX");
     if (!mkdtemp(bench->directory))
-        return leat_fail(-errno, "cannot make a directory in /tmp: %s", strerror(errno));
+        return leat_fail(-EIO, "cannot make a directory in /tmp: %s", strerror(errno));
     bench->list = json_array();
     int error = start(bench);
     if (!error && !bench->json)

@@ -237,7 +237,8 @@ enum leat_direction { LEAT_FORWARD, LEAT_REVERSE };
 /*
  * One exchange of a field; on return all ghosts (forward) or all sums (reverse) are in place.
  * Forward: ghosts of this field are overwritten. Reverse: each ghost's value is added to the
- * element it is a copy of, in a fixed order; ghosts' own values are left as they were sent.
+ * element it is a copy of, in a fixed order (own value first, then pulses from last to first);
+ * ghosts' own values are unspecified afterwards.
  * -ETIMEDOUT, -ECONNRESET name peer, pulse, exchange number, wanted and seen signal. After an error
  * the halo can only be freed.
  */
