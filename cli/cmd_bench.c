@@ -59,9 +59,11 @@ static const struct option_row rows[] = {
 static const struct option_table table = {
     .command = "bench",
     .synopsis = "halo [--atoms N,...] [--mode MODE] [--against openmpi|none] [--json]",
-    .summary = "Measures one coordinate pulse each way between two ranks (processes of this host): "
-               "gather through an index map with a shift, exchange, every ghost read once. The "
-               "peer does the same with MPI_Sendrecv, by turns.",
+    .summary =
+        "Measures one coordinate pulse each way between two ranks (processes of this host): "
+        "gather through an index map with a shift, exchange, every ghost read once. The "
+        "peer does the same with MPI_Sendrecv, by turns. The ratio is the peer's median over "
+        "leat's: above 1 leat is faster. \"flag ns\" is one way of a flag from rank to rank.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
 };

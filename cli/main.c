@@ -58,9 +58,11 @@ static void print_help(FILE *out)
     fprintf(out, "usage: leat COMMAND [OPTIONS]\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-6s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\n`leat COMMAND --help` lists the options of a command, `leat --version` prints "
-                 "the version.\n\nSettings, from the environment or from the file that LEAT_CONFIG "
-                 "names\n(~/.config/leat/leat.conf when unset):\n\n");
+    fprintf(out,
+            "\n`leat COMMAND --help` lists the options of a command, `leat --version` prints "
+            "the version.\n\nSettings, from the environment or from the file that LEAT_CONFIG "
+            "names\n(~/.config/leat/leat.conf when unset), one NAME = value a line, # begins a "
+            "comment:\n\n");
     for (int id = 0; id < SETTING_COUNT; id++)
         fprintf(out, "  %-13s %s (%s)\n", leat_settings[id].name, leat_settings[id].help,
                 leat_settings[id].fallback);

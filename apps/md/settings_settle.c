@@ -210,6 +210,14 @@ static void settle_seeds(struct context *context)
     }
 }
 
+static void settle_output(struct context *context)
+{
+    const struct md_raw_settings *raw = context->raw;
+    if (raw->nstxout > 0 || raw->nstvout > 0 || raw->nstfout > 0 || raw->nstxout_compressed > 0)
+        note(context, "no trajectory is written, whatever nstxout, nstvout, nstfout and "
+                      "nstxout-compressed say; --out has the last step");
+}
+
 // "-Ia -I b" becomes "a:b".
 static int settle_include(struct context *context)
 {
@@ -246,7 +254,9 @@ int md_settings_settle(struct md_raw_settings *raw, const char *name, const int 
         error = settle_thermostat(&context);
     if (!error)
         error = settle_include(&context);
-    if (!error)
+    if (!error) {
         settle_seeds(&context);
+        settle_output(&context);
+    }
     return error;
 }

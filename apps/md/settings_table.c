@@ -61,8 +61,11 @@ const struct md_option md_options[] = {
     // Output.
     NUMBER("nstcalcenergy", MD_INT, out.nstcalcenergy, -1),
     NUMBER("nstenergy", MD_INT, out.nstenergy, 0),
-    IGNORED("nstxout nstvout nstfout nstlog nstcheckpoint energygrps"),
-    IGNORED("nstxout-compressed nstxtcout"),
+    NUMBER("nstxout", MD_INT64, nstxout, -HUGE_VAL),
+    NUMBER("nstvout", MD_INT64, nstvout, -HUGE_VAL),
+    NUMBER("nstfout", MD_INT64, nstfout, -HUGE_VAL),
+    NUMBER("nstxout-compressed nstxtcout", MD_INT64, nstxout_compressed, -HUGE_VAL),
+    IGNORED("nstlog nstcheckpoint energygrps"),
     IGNORED("compressed-x-precision xtc-precision"),
     IGNORED("compressed-x-grps xtc-grps"),
 

@@ -252,11 +252,15 @@ static int check_settles(const struct md_molecule_entry *molecule)
 int md_molecule_use(struct md_molecule_entry *molecule, struct md_types *types,
                     struct md_place place)
 {
+    const char *what = molecule->lacking_what;
+    bool flexible = !strcmp(what, "[ bonds ]") || !strcmp(what, "[ angles ]");
     if (molecule->lacking.file)
         return md_fail_at(molecule->lacking, -ENOTSUP,
                           "%s is not supported; moleculetype '%s' has it, and [ molecules ] at "
-                          "%s:%d uses that",
-                          molecule->lacking_what, molecule->out.name, place.file, place.line);
+                          "%s:%d uses that; only rigid water, ions and single atoms are "
+                          "supported%s",
+                          what, molecule->out.name, place.file, place.line,
+                          flexible ? "; for flexible water leave out -DFLEXIBLE" : "");
     int error = check_atoms(molecule, place);
     if (!error)
         error = check_settles(molecule);

@@ -205,6 +205,21 @@ static int add_molecule(struct reader *reader, char *text)
     return 0;
 }
 
+// The names that have room, the latest first: force fields come before a user's own molecules.
+static void list_molecules(const struct reader *reader, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = reader->molecule_count - 1; i >= 0; i--) {
+        const char *name = reader->molecules[i].out.name;
+        if (used + strlen(name) + sizeof ", ..." >= bytes) {
+            snprintf(text + used, bytes - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", name);
+    }
+}
+
 // The exact name, or else the only one that differs in case.
 static int find_molecule(struct reader *reader, const char *name)
 {
@@ -219,11 +234,15 @@ static int find_molecule(struct reader *reader, const char *name)
     }
     if (found == 1)
         return number;
-    return md_fail_at(here(reader), -EINVAL,
-                      found ? "moleculetype '%.80s' is defined in several spellings of case; write "
-                              "one of them"
-                            : "moleculetype '%.80s' is not defined",
-                      name);
+    if (found)
+        return md_fail_at(here(reader), -EINVAL,
+                          "moleculetype '%.80s' is defined in several spellings of case; write one "
+                          "of them",
+                          name);
+    char known[160];
+    list_molecules(reader, known, sizeof known);
+    return md_fail_at(here(reader), -EINVAL, "moleculetype '%.80s' is not defined; known are: %s",
+                      name, known);
 }
 
 static bool differ(double a, double b)

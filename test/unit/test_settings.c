@@ -318,6 +318,23 @@ static void test_energy_steps_follow_gromacs(void **state)
     refuse(-EINVAL, "nstenergy = 2147483647\nnstcalcenergy = 2\n", "nstenergy");
 }
 
+static void test_a_trajectory_that_is_asked_for_is_noted_once(void **state)
+{
+    (void)state;
+    static const char *const asked[] = {"nstxout = 10\n", "nstvout = 10\nnstfout = 10\n",
+                                        "nstxtcout = 5\n", "nstxout-compressed = 5\n"};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "coulombtype = reaction-field\n%s", asked[i]);
+        struct md_settings settings = must_read(text);
+        assert_non_null(strstr(settings.notes, "no trajectory is written"));
+        assert_null(strchr(settings.notes, '\n'));
+    }
+    struct md_settings settings =
+        must_read("coulombtype = reaction-field\nnstxout = 0\nnstxout-compressed = 0\n");
+    assert_string_equal(settings.notes, "");
+}
+
 static void test_no_removal_of_motion_has_no_period(void **state)
 {
     (void)state;
@@ -396,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_the_thermostat_wants_one_group_of_all_atoms),
         cmocka_unit_test(test_random_seeds_are_taken_as_one_and_said_so),
         cmocka_unit_test(test_energy_steps_follow_gromacs),
+        cmocka_unit_test(test_a_trajectory_that_is_asked_for_is_noted_once),
         cmocka_unit_test(test_no_removal_of_motion_has_no_period),
         cmocka_unit_test(test_generated_velocities_contradict_a_continuation),
         cmocka_unit_test(test_texts_too_long_are_refused),

@@ -213,7 +213,7 @@ static void test_names_of_molecules_are_case_blind_unless_they_differ(void **sta
     md_topology_free(topology);
     refuse(-EINVAL, HEAD WATER "[ moleculetype ]\nsol 1\n[ atoms ]\n1 AR 1 A A 1\n" TAIL "Sol 3\n",
            "several spellings");
-    refuse(-EINVAL, HEAD WATER TAIL "XYZ 3\n", "'XYZ' is not defined");
+    refuse(-EINVAL, HEAD WATER ARGON TAIL "XYZ 3\n", "'XYZ' is not defined; known are: Ar, SOL");
 }
 
 static void test_blocks_hold_running_sums(void **state)

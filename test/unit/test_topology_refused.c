@@ -40,6 +40,7 @@ static void test_what_is_lacking_counts_only_when_present(void **state)
                  sections[i]);
         refuse(-ENOTSUP, text, word);
         assert_non_null(strstr(leat_error_detail(), "[ molecules ] at test.top:26"));
+        assert_non_null(strstr(leat_error_detail(), "only rigid water, ions and single atoms"));
     }
 }
 
