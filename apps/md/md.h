@@ -146,6 +146,8 @@ double md_trace(const double tensor[9]);
 double md_pressure_bar(double kinetic, const double virial[9], double volume_nm3);
 
 /* ---- output.c ---- */
+/* Whether --out and --forces can be written, asked before a long run. */
+int md_check_outputs(const struct md_options *options);
 /* Brings positions, velocities and forces of all atoms to rank 0, in file order. Collective. */
 int md_collect(struct md_rank *rank);
 /* Writes --out and --forces, on rank 0. */

@@ -135,7 +135,9 @@ int md_run_oracle(const struct md_options *options)
     struct md_energy energy = {0};
     struct md_options as_it_stands = *options;
     as_it_stands.steps = 0;
-    int error = md_system_load(&as_it_stands, true, &system);
+    int error = md_check_outputs(options);
+    if (!error)
+        error = md_system_load(&as_it_stands, true, &system);
     if (!error)
         error = unfold(&system, &oracle);
     if (!error) {

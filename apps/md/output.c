@@ -7,6 +7,7 @@
 // write a trajectory.
 
 #include "core/error.h"
+#include "core/writable.h"
 #include "md/md.h"
 
 #include <errno.h>
@@ -27,6 +28,20 @@ struct parcel {
     int64_t unused[7]; // records start on a line of their own
     struct record record[];
 };
+
+static int check_output(const char *option, const char *path)
+{
+    int error = path ? leat_check_writable(path) : 0;
+    return error ? leat_fail(error, "%s names %s, which cannot be written: %s", option, path,
+                             strerror(-error))
+                 : 0;
+}
+
+int md_check_outputs(const struct md_options *options)
+{
+    int error = check_output("--out", options->out);
+    return error ? error : check_output("--forces", options->forces);
+}
 
 static int publish(struct md_rank *rank, leat_region **region)
 {

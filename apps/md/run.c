@@ -63,8 +63,10 @@ static void drop_input(struct md_rank *rank)
 
 static int set_up(struct md_rank *rank)
 {
-    int error =
-        leat_agree(rank->job, md_system_load(rank->options, rank->rank == 0, &rank->system));
+    int error = leat_agree(rank->job, rank->rank == 0 ? md_check_outputs(rank->options) : 0);
+    if (!error)
+        error =
+            leat_agree(rank->job, md_system_load(rank->options, rank->rank == 0, &rank->system));
     if (!error)
         error = leat_agree(rank->job, md_domain_open(rank));
     if (error)

@@ -10,6 +10,7 @@
 #include "core/trace.h"
 
 #include "core/log.h"
+#include "core/writable.h"
 #include "device/ops.h"
 
 #include <errno.h>
@@ -72,6 +73,11 @@ int leat_trace_open(leat_job *job)
 {
     if (!strcmp(job->config.trace, "off"))
         return 0;
+    // Found out when the job closes, the run and its trace would be lost.
+    int error = leat_check_writable(job->config.trace);
+    if (error)
+        return leat_fail(error, "LEAT_TRACE names %s, which cannot be written: %s",
+                         job->config.trace, strerror(-error));
     job->trace = calloc(1, sizeof *job->trace);
     return job->trace ? 0
                       : leat_fail(-ENOMEM, "no memory for a trace of %zu bytes; unset LEAT_TRACE",

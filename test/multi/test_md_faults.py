@@ -81,6 +81,18 @@ def test_more_domains_than_the_cutoff_allows_are_refused(directory):
     assert len(own_lines(text)) == 1, text
 
 
+def test_output_that_cannot_be_written_is_refused_before_step_0(directory):
+    files = leat_md.water()
+    for option in ("--out", "--forces"):
+        for options in ((), ("-n", 2), ("-n", 2, "--rank-threads")):
+            text = fails(directory, files, option, "no-such-folder/file", *options)
+            lines = own_lines(text)
+            assert len(lines) == 1 and "no-such-folder/file" in lines[0], text
+            assert "No such file or directory" in lines[0] and "step 0" not in text, text
+    text = fails(directory, files, "--out", directory)
+    assert "Is a directory" in text, text
+
+
 def test_a_molecule_torn_apart_names_the_atom(directory):
     def tear(lines):
         lines[102] = lines[102][:20] + " 150.000" + lines[102][28:]

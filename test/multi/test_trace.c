@@ -286,6 +286,21 @@ static void test_a_path_that_cannot_be_written_is_named(void **state)
     leat_close(alone, NULL);
 }
 
+static void test_a_path_that_cannot_be_written_is_refused_when_the_job_opens(void **state)
+{
+    (void)state;
+    leat_job *alone = NULL;
+    leat_options options = {.size = sizeof options, .trace = "leat-no-such-folder/trace"};
+    assert_int_equal(leat_open(&options, &alone), -ENOENT);
+    assert_non_null(strstr(leat_error_detail(), "LEAT_TRACE"));
+    assert_non_null(strstr(leat_error_detail(), "leat-no-such-folder/trace"));
+    options.trace = "/";
+    assert_int_equal(leat_open(&options, &alone), -EISDIR);
+    leat_job *threads[3] = {NULL};
+    options.thread_ranks = 3;
+    assert_int_equal(leat_open(&options, threads), -EISDIR);
+}
+
 static int make_file(void **state)
 {
     (void)state;
@@ -310,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_a_full_ring_keeps_the_latest),
         cmocka_unit_test(test_nothing_is_recorded_unless_asked),
         cmocka_unit_test(test_a_path_that_cannot_be_written_is_named),
+        cmocka_unit_test(test_a_path_that_cannot_be_written_is_refused_when_the_job_opens),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }
