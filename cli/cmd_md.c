@@ -71,7 +71,8 @@ static const struct option_row rows[] = {
      "leave this time at the beginning out of the drift's fit (0)"},
     {'D', "define", "NAME[=VALUE]", "define a preprocessor name for the topology, as the .mdp may"},
     {'I', "include", "DIRECTORY", "look here for included files of the topology first"},
-    {OPTION_STATS, "stats", NULL, "report counts of kernels, waits and memory"},
+    {OPTION_STATS, "stats", NULL,
+     "report counts of kernels, waits and memory, and all paths with reasons"},
     {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.md/1) on standard output"},
 };
 

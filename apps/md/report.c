@@ -143,6 +143,9 @@ static void print_energies(const struct md_report *report, FILE *stream)
     fprintf(stream, "  %-14s %18.3f K\n", "temperature", energy->temperature_k);
     if (energy->has_pressure)
         fprintf(stream, "  %-14s %18.3f bar\n", "pressure", energy->pressure_bar);
+    else
+        fprintf(stream, "  %-14s %18s (not defined before a step's constraints have acted)\n",
+                "pressure", "-");
     if (report->has_drift)
         fprintf(stream, "  %-14s %18.3e kJ/mol/ps/atom\n", "drift", report->drift);
 }
@@ -154,12 +157,13 @@ static void print_times(const struct md_report *report, FILE *stream)
         sum += report->phase_us[p];
     fprintf(stream, "\nstep time: median %.1f us, mean %.1f us", report->median_us, sum);
     if (report->ns_per_day > 0.0)
-        fprintf(stream, ", %.2f ns/day", report->ns_per_day);
+        fprintf(stream, ", %.2f ns/day of the mean", report->ns_per_day);
     fprintf(stream, "\n");
     for (int p = 0; p < PHASE_COUNT; p++)
         if (report->phase_us[p] > 0.0)
-            fprintf(stream, "  %-20s %10.1f us %5.1f %%\n", md_phase_names[p], report->phase_us[p],
-                    sum > 0.0 ? 100.0 * report->phase_us[p] / sum : 0.0);
+            fprintf(stream, "  %-20s %10.1f us %5.1f %%\n",
+                    p == PHASE_HALO ? "halo (with waiting)" : md_phase_names[p],
+                    report->phase_us[p], sum > 0.0 ? 100.0 * report->phase_us[p] / sum : 0.0);
 }
 
 static void print_bytes(double bytes, FILE *stream)
@@ -175,9 +179,12 @@ static void print_bytes(double bytes, FILE *stream)
 
 static void print_paths(const struct md_report *report, FILE *stream)
 {
-    fprintf(stream, "\npaths, best first (* taken to the next rank)\n");
+    bool whole = report->has_counts;
+    fprintf(stream, "\npaths%s, best first (* taken to the next rank)\n", whole ? "" : " in use");
     for (int p = 0; p < report->path_count; p++) {
         const struct md_path *path = &report->path[p];
+        if (!whole && !path->chosen && !(path->bytes > 0.0))
+            continue;
         fprintf(stream, "%c %-9s", path->chosen ? '*' : ' ', path->name);
         print_bytes(path->bytes, stream);
         fprintf(stream, " %9.0f ops  %s\n", path->operations, path->reason);
@@ -186,7 +193,9 @@ static void print_paths(const struct md_report *report, FILE *stream)
 
 void md_report_text(const struct md_report *report, FILE *stream)
 {
-    fprintf(stream, "%lld atoms on %d rank%s (%dx%dx%d, %s, %s), %s, %s precision, device %s",
+    fprintf(stream,
+            "%lld atoms on %d rank%s, grid %dx%dx%d, order %s, plan %s, mode %s, %s precision, "
+            "device %s",
             (long long)report->atoms, report->rank_count, report->rank_count == 1 ? "" : "s",
             report->grid[0], report->grid[1], report->grid[2], report->order, report->plan,
             report->mode, report->precision, report->device);
@@ -194,7 +203,8 @@ void md_report_text(const struct md_report *report, FILE *stream)
         fprintf(stream, " (%s)", report->kernel);
     fprintf(stream, "\ncut-off %g nm, list to %.4g nm", report->cutoff_nm, report->list_nm);
     if (report->steps > 0)
-        fprintf(stream, "; %lld steps of %g ps", (long long)report->steps, report->dt_ps);
+        fprintf(stream, "; %lld step%s of %g ps", (long long)report->steps,
+                report->steps == 1 ? "" : "s", report->dt_ps);
     fprintf(stream, "\n");
     print_energies(report, stream);
     if (report->has_time)
