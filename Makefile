@@ -52,7 +52,10 @@ bench:
 cuda:
 	@$(MAKE) --no-print-directory build PRESET=cuda
 
-install: build
+# Only what is installed: no tests, no benchmarks.
+install: setup
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target leat_installed
 	cmake --install $(build) --prefix $(PREFIX)
 
 lint:

@@ -9,7 +9,22 @@ install(DIRECTORY include/leat DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MAT
 if(TARGET leat_cli)
   install(TARGETS leat_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(TARGET leat_peer_mpi_halo)
+  # Only where it was built: without it `leat bench` compares with nothing.
+  install(TARGETS leat_peer_mpi_halo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+endif()
+file(GLOB leat_docs CONFIGURE_DEPENDS docs/*.md)
+file(GLOB leat_examples CONFIGURE_DEPENDS examples/*.c)
+install(FILES LICENSE ${leat_docs} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${leat_examples} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+
+# What the rules above take, and nothing more: an installation needs no tests and no benchmarks.
+add_custom_target(leat_installed)
+foreach(target leat leat_static leat_cli leat_peer_mpi_halo)
+  if(TARGET ${target})
+    add_dependencies(leat_installed ${target})
+  endif()
+endforeach()
 
 set(leat_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/leat)
 install(EXPORT leatTargets NAMESPACE leat:: DESTINATION ${leat_cmake_dir})
