@@ -122,6 +122,8 @@ static int read_files(const struct md_options *options, bool notes, struct md_sy
         compare_names(options, system);
     }
     error = check_box(options, system);
+    if (!error && (options->tile[0] > 1 || options->tile[1] > 1 || options->tile[2] > 1))
+        error = md_check_whole(options->gro, system->input, system->topology);
     if (!error)
         error = md_tile(system->input, options->tile);
     if (!error)

@@ -63,6 +63,8 @@ int md_system_list_radius(struct md_system *system, bool notes);
 /* Repeats coordinates, velocities and labels as `gmx genconf -nbox` does: copies of the whole, x
  * outermost. -EOVERFLOW or -ENOMEM. */
 int md_tile(struct gro *gro, const int tile[3]);
+/* -EINVAL, naming the first, when the box cuts a molecule: repeated, its parts would be apart. */
+int md_check_whole(const char *name, const struct gro *gro, const struct md_topology *topology);
 
 /* Puts the atoms of each molecule beside their predecessors, and its centre into the box. Returns
  * how far an atom is from its molecule's centre at most. */

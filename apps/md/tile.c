@@ -89,6 +89,33 @@ int md_tile(struct gro *gro, const int tile[3])
     return 0;
 }
 
+static bool is_beside(const double *before, const double *now, const double box_nm[3][3])
+{
+    double step[3] = {now[0] - before[0], now[1] - before[1], now[2] - before[2]};
+    double beside[3] = {step[0], step[1], step[2]};
+    md_box_shorten(box_nm, beside);
+    // A box vector is far longer than any rounding.
+    return fabs(step[0] - beside[0]) + fabs(step[1] - beside[1]) + fabs(step[2] - beside[2]) < 1e-3;
+}
+
+int md_check_whole(const char *name, const struct gro *gro, const struct md_topology *topology)
+{
+    int64_t atom = 0;
+    for (int b = 0; b < topology->block_count; b++) {
+        const struct md_molecule_block *block = &topology->blocks[b];
+        const struct md_molecule_type *type = &topology->molecule_types[block->type];
+        for (int64_t m = 0; m < block->count; m++, atom++)
+            for (int i = 1; i < type->atom_count; i++, atom++)
+                if (!is_beside(gro->x_nm + 3 * atom, gro->x_nm + 3 * (atom + 1), gro->box_nm))
+                    return leat_fail(-EINVAL,
+                                     "--tile wants whole molecules, but the box cuts a %s of %s "
+                                     "between atoms %lld and %lld; make them whole first with "
+                                     "`gmx trjconv -pbc whole`",
+                                     type->name, name, (long long)atom + 1, (long long)atom + 2);
+    }
+    return 0;
+}
+
 // Returns the square of how far an atom is from the centre at most.
 static double make_molecule_whole(double *x, int atoms, const double box_nm[3][3])
 {

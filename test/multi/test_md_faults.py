@@ -93,6 +93,21 @@ def test_output_that_cannot_be_written_is_refused_before_step_0(directory):
     assert "Is a directory" in text, text
 
 
+def test_broken_molecules_are_not_repeated(directory):
+    def wrap(lines):
+        edges = [float(word) for word in lines[-1].split()]
+        atoms = []
+        for line in lines[2:-1]:
+            place = [float(line[20 + 8 * d:28 + 8 * d]) % edges[d] for d in range(3)]
+            atoms.append(line[:20] + "".join(f"{x:8.3f}" for x in place) + line[44:])
+        return [*lines[:2], *atoms, lines[-1]]
+
+    files = edited(directory, "wrapped.gro", wrap)
+    leat_md.Run(directory, files, "--json", "--steps", 0).report()  # broken ones are made whole
+    text = fails(directory, files, "--steps", 0, "--tile", "2x1x1", "-n", 2)
+    assert len(own_lines(text)) == 1 and "gmx trjconv -pbc whole" in own_lines(text)[0], text
+
+
 def test_a_molecule_torn_apart_names_the_atom(directory):
     def tear(lines):
         lines[102] = lines[102][:20] + " 150.000" + lines[102][28:]
