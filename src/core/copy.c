@@ -10,6 +10,7 @@
 #include "transport/transport.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -57,13 +58,39 @@ static int transfer(leat_place to, leat_place from, uint64_t bytes)
     return bounce(target, to.offset, source, from.offset, bytes);
 }
 
+// Places in one region that share bytes; two regions never do, unless the caller registered them
+// so.
+static bool overlap(leat_place a, leat_place b, uint64_t bytes)
+{
+    return a.region->owner == b.region->owner && a.region->slot == b.region->slot &&
+           a.offset < b.offset + bytes && b.offset < a.offset + bytes;
+}
+
+static int check_place(const leat_job *job, leat_place place, uint64_t bytes, const char *what)
+{
+    int error = leat_region_check(place.region, place.offset, bytes, what);
+    if (!error && place.region->job != job)
+        error = leat_fail(-EINVAL, "%s: the region belongs to another job's handle", what);
+    return error;
+}
+
 int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes, leat_place signal,
               uint64_t value)
 {
     struct leat_signal *raised = NULL;
-    int error = leat_region_check(to.region, to.offset, bytes, "copy to");
+    int error = leat_need(job, "leat_copy", "job");
     if (!error)
-        error = leat_region_check(from.region, from.offset, bytes, "copy from");
+        error = check_place(job, to, bytes, "copy to");
+    if (!error)
+        error = check_place(job, from, bytes, "copy from");
+    if (!error && overlap(to, from, bytes))
+        error = leat_fail(-EINVAL,
+                          "copy: %llu bytes from offset %llu to offset %llu of one region "
+                          "overlap",
+                          (unsigned long long)bytes, (unsigned long long)from.offset,
+                          (unsigned long long)to.offset);
+    if (!error && signal.region)
+        error = check_place(job, signal, LEAT_SIGNAL_BYTES, "signal");
     if (!error && signal.region)
         error = signal_at(signal, &raised);
     if (!error && bytes)
@@ -83,7 +110,8 @@ static int check_event(const leat_job *job, const leat_event *event, struct leat
     if (event->from < -1 || event->from >= job->rank_count)
         return leat_fail(-EINVAL, "an event from rank %d in a job of %d ranks", event->from,
                          job->rank_count);
-    return signal_at(event->signal, signal);
+    int error = check_place(job, event->signal, LEAT_SIGNAL_BYTES, "signal");
+    return error ? error : signal_at(event->signal, signal);
 }
 
 static int wait_one(leat_job *job, const leat_event *event, uint64_t deadline_ns, double timeout_s)
@@ -133,14 +161,24 @@ static int wait_any(leat_job *job, const leat_event *events, size_t count, uint6
 int leat_wait(leat_job *job, const leat_event *events, size_t count, enum leat_wait_mode mode,
               double timeout_s, size_t *index)
 {
-    double limit_s = timeout_s < 0 ? (double)job->timeout_ns * 1e-9 : timeout_s;
+    const double century_s = 3.2e9; // as long as for ever, and still a number of nanoseconds
+    int error = leat_need(job, "leat_wait", "job");
+    if (!error && count)
+        error = leat_need(events, "leat_wait", "events");
+    if (error)
+        return error;
+    if (mode != LEAT_WAIT_ALL && mode != LEAT_WAIT_ANY)
+        return leat_fail(-EINVAL, "leat_wait: no mode has the number %d", (int)mode);
+    if (isnan(timeout_s))
+        return leat_fail(-EINVAL, "leat_wait: the time-out is not a number");
+    if (!count && mode == LEAT_WAIT_ANY)
+        return leat_fail(-EINVAL, "leat_wait: any of no events never comes");
+    double limit_s = timeout_s < 0 ? (double)job->timeout_ns * 1e-9 : fmin(timeout_s, century_s);
     uint64_t deadline_ns = leat_now_ns() + (uint64_t)(limit_s * 1e9);
-    if (!count)
-        return 0;
     if (mode == LEAT_WAIT_ANY)
         return wait_any(job, events, count, deadline_ns, index);
     for (size_t i = 0; i < count; i++) {
-        int error = wait_one(job, &events[i], deadline_ns, timeout_s);
+        error = wait_one(job, &events[i], deadline_ns, timeout_s);
         if (error)
             return error;
     }

@@ -160,7 +160,9 @@ int leat_open(const leat_options *options, leat_job **jobs)
     struct config config;
     struct segment *segment = NULL;
     int first = 0;
-    int error = read_options(options, &full);
+    int error = leat_need(jobs, "leat_open", "jobs");
+    if (!error)
+        error = read_options(options, &full);
     if (error)
         return error;
     bool launched = leat_launched();
@@ -188,6 +190,8 @@ void leat_close(leat_job *job, const char *reason)
         leat_rank_failed(job->segment->head, job->rank);
     leat_trace_close(job);
     leat_mail_close(job);
+    while (job->children)
+        job->children->orphan(job->children);
     while (job->regions)
         leat_region_free(job->regions);
     job->device->ops->close(job->device);
@@ -201,6 +205,11 @@ void leat_close(leat_job *job, const char *reason)
 
 int leat_job_info_get(const leat_job *job, leat_job_info *info)
 {
+    int error = leat_need(job, "leat_job_info_get", "job");
+    if (!error)
+        error = leat_need(info, "leat_job_info_get", "info");
+    if (error)
+        return error;
     if (!info->size)
         return leat_fail(-EINVAL, "leat_job_info.size is 0; set it to sizeof(leat_job_info)");
     const struct segment_head *head = job->segment->head;

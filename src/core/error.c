@@ -5,6 +5,7 @@
 
 #include "leat/leat.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,4 +39,9 @@ int leat_fail_in(int error, const char *format, ...)
 const char *leat_error_detail(void)
 {
     return detail;
+}
+
+int leat_need(const void *pointer, const char *function, const char *argument)
+{
+    return pointer ? 0 : leat_fail(-EINVAL, "%s: %s is NULL", function, argument);
 }

@@ -23,4 +23,7 @@ int leat_fail(int error, const char *format, ...) __attribute__((format(printf, 
 /* Puts "prefix: " in front of the detail in place; returns `error`. */
 int leat_fail_in(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* -EINVAL with detail where an argument that has to be there is NULL, else 0. */
+int leat_need(const void *pointer, const char *function, const char *argument);
+
 #endif

@@ -120,6 +120,13 @@ struct counts {
 struct device;
 struct trace;
 
+/* What a layer above has opened on a job, so that leat_close can let go of it: the handle then only
+ * waits to be freed. */
+struct job_child {
+    struct job_child *next, **link;
+    void (*orphan)(struct job_child *child);
+};
+
 struct leat_job {
     int rank, rank_count;
     struct segment *segment;
@@ -128,6 +135,7 @@ struct leat_job {
     struct counts counts;
     struct peer_counts **peer; /* [rank_count], made on first use */
     leat_region *regions;      /* list of all that live, freed at close */
+    struct job_child *children;
     uint64_t reduce_epoch;
     struct mail *mail;
     struct device *device;

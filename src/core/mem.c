@@ -141,7 +141,11 @@ static int read_options(const leat_region_options *options, leat_region_options 
 int leat_region_alloc(leat_job *job, const leat_region_options *options, leat_region **region)
 {
     leat_region_options full;
-    int error = read_options(options, &full);
+    int error = leat_need(job, "leat_region_alloc", "job");
+    if (!error)
+        error = leat_need(region, "leat_region_alloc", "region");
+    if (!error)
+        error = read_options(options, &full);
     if (!error)
         error = check_name(job, full.name);
     uint64_t offset = 0;
@@ -203,11 +207,18 @@ static int find_peer_region(struct leat_job *job, const leat_region_options *opt
 int leat_region_register(leat_job *job, const leat_region_options *options, leat_region **region)
 {
     leat_region_options full;
-    int error = read_options(options, &full);
+    int error = leat_need(job, "leat_region_register", "job");
+    if (!error)
+        error = leat_need(region, "leat_region_register", "region");
+    if (!error)
+        error = read_options(options, &full);
     if (error)
         return error;
     if (full.address) {
         error = check_name(job, full.name);
+        if (!error && full.bytes > UINTPTR_MAX - (uintptr_t)full.address)
+            error = leat_fail(-EINVAL, "%llu bytes from address %p on pass the end of memory",
+                              (unsigned long long)full.bytes, full.address);
         return error ? error
                      : own_region(job, &full, true, (uint64_t)(uintptr_t)full.address, region);
     }
@@ -297,6 +308,11 @@ void leat_region_free_retired(struct leat_job *job)
 
 int leat_region_info_get(const leat_region *region, leat_region_info *info)
 {
+    int error = leat_need(region, "leat_region_info_get", "region");
+    if (!error)
+        error = leat_need(info, "leat_region_info_get", "info");
+    if (error)
+        return error;
     if (!info->size)
         return leat_fail(-EINVAL, "leat_region_info.size is 0; set it to sizeof");
     leat_region_info full = {.size = info->size,

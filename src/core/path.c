@@ -75,6 +75,11 @@ int leat_path_choose(struct leat_job *job, int peer, bool registered, leat_path_
 
 int leat_path_query(leat_job *job, int peer, int registered, leat_path_report *report)
 {
+    int error = leat_need(job, "leat_path_query", "job");
+    if (!error)
+        error = leat_need(report, "leat_path_query", "report");
+    if (error)
+        return error;
     if (!report->size)
         return leat_fail(-EINVAL, "leat_path_report.size is 0; set it to sizeof");
     if (peer < 0 || peer >= job->rank_count)

@@ -47,6 +47,11 @@ static void fill_paths(const struct peer_counts *sum, leat_stats *stats)
 
 int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
 {
+    int error = leat_need(job, "leat_stats_read", "job");
+    if (!error)
+        error = leat_need(stats, "leat_stats_read", "stats");
+    if (error)
+        return error;
     if (!stats->size)
         return leat_fail(-EINVAL, "leat_stats.size is 0; set it to sizeof(leat_stats)");
     if (peer < LEAT_ALL_PEERS || peer >= job->rank_count)

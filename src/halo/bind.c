@@ -72,6 +72,7 @@ static int take_options(struct leat_halo *halo, const leat_halo_options *options
         if (error)
             return error;
         halo->field[f].given = options->fields[f];
+        halo->field[f].key = leat_region_key(options->fields[f].place.region);
         if (!halo->field[f].given.zones)
             halo->field[f].given.zones = 1;
         halo->field[f].element_bytes =
@@ -90,6 +91,7 @@ static int take_options(struct leat_halo *halo, const leat_halo_options *options
 
 static void start_signals(struct leat_halo *halo, uint64_t first_epoch)
 {
+    halo_board(halo->board)->first_epoch = first_epoch;
     // Counters start where the caller says; the board is fresh memory, so only then is there work.
     for (int p = 0; first_epoch && p < halo->plan->pulse_count; p++)
         for (int f = 0; f < halo->field_count; f++)
@@ -235,28 +237,85 @@ static int prepare(struct leat_halo *halo, const leat_halo_options *options)
     return error;
 }
 
+// Lets go of everything that is the job's; the handle itself stays the caller's.
+static void release(struct leat_halo *halo)
+{
+    for (int i = 0; i < halo->peer_count; i++) {
+        leat_region_free(halo->peer[i].board);
+        for (int f = 0; f < LEAT_FIELDS_MAX; f++)
+            leat_region_free(halo->peer[i].base[f]);
+    }
+    leat_region_retire(halo->board);
+    struct device *device = halo->job->device;
+    void *const owned[] = {halo->error,        halo->staging, halo->index,
+                           halo->source_start, halo->source,  halo->sent_home};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        device->ops->free(device, owned[i]);
+    for (int f = 0; f < halo->field_count; f++)
+        device->ops->free(device, halo->field[f].kernel);
+    *halo->child.link = halo->child.next;
+    if (halo->child.next)
+        halo->child.next->link = halo->child.link;
+    halo->job = NULL;
+}
+
+static void orphan(struct job_child *child)
+{
+    struct leat_halo *halo = (struct leat_halo *)(void *)child;
+    halo->failed = -ESHUTDOWN;
+    strcpy(halo->detail, "its job has been closed");
+    release(halo);
+}
+
+static struct leat_halo *new_halo(leat_job *job, const leat_plan *plan)
+{
+    struct leat_halo *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->job = job;
+    made->plan = plan;
+    made->child =
+        (struct job_child){.next = job->children, .link = &job->children, .orphan = orphan};
+    if (made->child.next)
+        made->child.next->link = &made->child.next;
+    job->children = &made->child;
+    return made;
+}
+
+static int compare_and_bind(struct leat_halo *halo, uint64_t first_epoch)
+{
+    int error = halo_board_compare(halo);
+    for (int f = 0; !error && f < halo->field_count; f++)
+        error = bind_field(halo, f, first_epoch);
+    return error;
+}
+
 int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options *options,
                    leat_halo **halo)
 {
-    struct leat_halo *made = calloc(1, sizeof *made);
+    int error = leat_need(job, "leat_halo_open", "job");
+    if (error)
+        return error;
+    struct leat_halo *made = new_halo(job, plan);
     leat_halo_options full = {.size = sizeof full};
-    int error = made ? 0 : leat_fail(-ENOMEM, "no memory for a halo");
+    error = made ? leat_need(halo, "leat_halo_open", "halo")
+                 : leat_fail(-ENOMEM, "no memory for a halo");
+    if (!error)
+        error = leat_need(plan, "leat_halo_open", "plan");
     if (!error && (!options || !options->size))
         error = leat_fail(-EINVAL, "leat_halo_options.size is 0; set it to sizeof");
     if (!error) {
         memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
-        made->job = job;
-        made->plan = plan;
-        error = prepare(made, &full);
+        error = leat_need(full.fields, "leat_halo_open", "options->fields");
     }
+    if (!error)
+        error = prepare(made, &full);
     // A rank that failed has no board to read; so nobody looks before all have one.
     error = leat_agree(job, error);
     if (!error) {
         leat_region_free_retired(job); // every rank has come out of the exchanges before
-        error = leat_agree(job, halo_board_compare(made));
+        error = leat_agree(job, compare_and_bind(made, full.first_epoch));
     }
-    for (int f = 0; !error && f < made->field_count; f++)
-        error = bind_field(made, f, full.first_epoch);
     if (error) {
         leat_halo_free(made);
         return error;
@@ -269,20 +328,7 @@ void leat_halo_free(leat_halo *halo)
 {
     if (!halo)
         return;
-    for (int i = 0; i < halo->peer_count; i++) {
-        leat_region_free(halo->peer[i].board);
-        for (int f = 0; f < LEAT_FIELDS_MAX; f++)
-            leat_region_free(halo->peer[i].base[f]);
-    }
-    leat_region_retire(halo->board);
-    if (halo->job) {
-        struct device *device = halo->job->device;
-        void *const owned[] = {halo->error,        halo->staging, halo->index,
-                               halo->source_start, halo->source,  halo->sent_home};
-        for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-            device->ops->free(device, owned[i]);
-        for (int f = 0; f < halo->field_count; f++)
-            device->ops->free(device, halo->field[f].kernel);
-    }
+    if (halo->job)
+        release(halo);
     free(halo);
 }

@@ -78,6 +78,7 @@ int halo_board_post(struct leat_halo *halo)
                                                .components = (uint32_t)given->components,
                                                .shifted = given->shifted != 0,
                                                .zones = (uint32_t)given->zones,
+                                               .acknowledged_by = given->acknowledged_by,
                                                .key = leat_region_key(given->place.region),
                                                .base_offset = given->place.offset,
                                                .returned_offset = returned[f]};
@@ -158,8 +159,18 @@ static int compare_fields(const struct leat_halo *halo, const struct halo_peer *
     if (theirs->field_count != ours->field_count)
         return leat_fail(-EPROTO, "rank %d exchanges %d fields, rank %d %d", peer->rank,
                          theirs->field_count, halo->job->rank, ours->field_count);
+    if (theirs->first_epoch != ours->first_epoch)
+        return leat_fail(-EPROTO, "rank %d counts from first_epoch %llu, rank %d from %llu",
+                         halo->job->rank, (unsigned long long)ours->first_epoch, peer->rank,
+                         (unsigned long long)theirs->first_epoch);
     for (int f = 0; f < ours->field_count; f++) {
         const struct board_field *a = &ours->field[f], *b = &theirs->field[f];
+        if (a->acknowledged_by != b->acknowledged_by)
+            return leat_fail(-EPROTO,
+                             "field %d: rank %d says acknowledged_by %d, rank %d %d; they have to "
+                             "agree on what acknowledges what",
+                             f, halo->job->rank, a->acknowledged_by, peer->rank,
+                             b->acknowledged_by);
         if (a->element != b->element || a->components != b->components ||
             a->shifted != b->shifted || a->zones != b->zones)
             return leat_fail(

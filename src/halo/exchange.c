@@ -55,8 +55,28 @@ void halo_count_bytes(struct leat_halo *halo, int f, enum leat_direction directi
     }
 }
 
+int halo_check_regions(const struct leat_halo *halo, int f)
+{
+    const struct region_key *own = &halo->field[f].key;
+    const struct region_slot *slot = &halo->job->arena.head->slot[own->slot];
+    if (__atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE) != own->generation)
+        return leat_fail(-ESTALE, "field %d: its region has been freed; free the halo first", f);
+    for (int i = 0; i < halo->peer_count; i++) {
+        int error = leat_region_check(halo->peer[i].base[f], 0, 0, "its region");
+        if (error)
+            return leat_fail_in(error, "field %d", f);
+    }
+    return 0;
+}
+
 static int check_call(const struct leat_halo *halo, int field, enum leat_direction direction)
 {
+    int error = leat_need(halo, "leat_halo_exchange", "halo");
+    if (error)
+        return error;
+    if (direction != LEAT_FORWARD && direction != LEAT_REVERSE)
+        return leat_fail(-EINVAL, "leat_halo_exchange: no direction has the number %d",
+                         (int)direction);
     if (halo->failed)
         return leat_fail(halo->failed, "this halo failed earlier and can only be freed: %s",
                          halo->detail);
@@ -67,11 +87,18 @@ static int check_call(const struct leat_halo *halo, int field, enum leat_directi
                          field);
     if (direction == LEAT_REVERSE && halo->field[field].given.zones == 2)
         return leat_fail(-EINVAL, "field %d has two landing zones and so only goes forward", field);
-    return 0;
+    return halo_check_regions(halo, field);
 }
 
 int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info)
 {
+    int error = leat_need(halo, "leat_halo_info_get", "halo");
+    if (!error)
+        error = leat_need(info, "leat_halo_info_get", "info");
+    if (!error && !halo->job)
+        error = leat_fail(halo->failed, "leat_halo_info_get: %s", halo->detail);
+    if (error)
+        return error;
     if (!info->size)
         return leat_fail(-EINVAL, "leat_halo_info.size is 0; set it to sizeof(leat_halo_info)");
     leat_halo_info full = {

@@ -18,6 +18,7 @@ enum board_signal { BOARD_X_IN, BOARD_X_FREE, BOARD_F_IN, BOARD_F_FREE, BOARD_SI
 
 struct board_field {
     uint32_t element, components, shifted, zones;
+    int32_t acknowledged_by, unused;
     struct region_key key;    /* of the field's region */
     uint64_t base_offset;     /* element 0 in it */
     uint64_t returned_offset; /* in the board's region: where values come back, by sent entry */
@@ -34,6 +35,7 @@ struct board {
     struct leat_signal ready; /* raised to 1 once everything below is written */
     int32_t pulse_count, field_count;
     uint32_t ghost_count, unused;
+    uint64_t first_epoch;
     uint64_t signal_offset;
     struct board_field field[LEAT_FIELDS_MAX];
     struct board_pulse pulse[HALO_PULSES_MAX];
@@ -48,6 +50,7 @@ struct halo_peer {
 
 struct halo_field {
     leat_field given;
+    struct region_key key; /* of its region, whose handle the caller may free */
     uint32_t element_bytes;
     struct k_field *kernel;                      /* device memory, its pulses behind it */
     uint64_t forward_sequence, reverse_sequence; /* of the halo's exchanges; 0: none yet */
@@ -56,7 +59,8 @@ struct halo_field {
 struct halo_mode;
 
 struct leat_halo {
-    struct leat_job *job;
+    struct job_child child; /* first: leat_close finds the halo by it */
+    struct leat_job *job;   /* NULL once that job is closed */
     const struct leat_plan *plan;
     const struct halo_mode *mode;
     int field_count, peer_count;
@@ -109,6 +113,8 @@ int halo_kernel_error(struct leat_halo *halo, int field, enum leat_direction dir
 /* Both sides call the same exchanges in the same order, so both come to the same answer. */
 bool halo_needs_explicit_free(const struct leat_halo *halo, int field,
                               enum leat_direction direction);
+/* -ESTALE when a region of the field has been freed, here or by a peer. */
+int halo_check_regions(const struct leat_halo *halo, int field);
 /* Keeps the first error: nothing runs after it. Returns it. */
 int halo_give_up(struct leat_halo *halo, int error);
 void halo_count_bytes(struct leat_halo *halo, int field, enum leat_direction direction,

@@ -115,6 +115,11 @@ static void fill_pulses(const leat_lists *lists, leat_plan *plan)
 
 int leat_plan_lists(leat_job *job, const leat_lists *lists, leat_plan **plan)
 {
+    int need = leat_need(job, "leat_plan_lists", "job");
+    if (!need)
+        need = leat_need(plan, "leat_plan_lists", "plan");
+    if (need)
+        return need;
     if (!lists || !lists->size)
         return leat_fail(-EINVAL, "leat_lists.size is 0; set it to sizeof(leat_lists)");
     leat_lists full = {0};

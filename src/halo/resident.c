@@ -164,9 +164,17 @@ int leat_halo_run(leat_halo *halo, const leat_step *step, uint64_t step_count, u
     leat_step full = {.size = sizeof full, .forward_field = -1, .reverse_field = -1};
     memcpy(&full, step, step->size < sizeof full ? step->size : sizeof full);
     uint64_t finished = 0;
-    int error = check_step(halo, &full);
+    int error = leat_need(halo, "leat_halo_run", "halo");
+    if (!error)
+        error = check_step(halo, &full);
+    if (!error && full.forward_field >= 0)
+        error = halo_check_regions(halo, full.forward_field);
+    if (!error && full.reverse_field >= 0)
+        error = halo_check_regions(halo, full.reverse_field);
+    if (error)
+        return error;
     bool resident = halo->mode->mode == LEAT_MODE_RESIDENT && halo->plan->pulse_count;
-    if (!error && step_count)
+    if (step_count)
         error = resident ? run_resident(halo, &full, step_count, &finished)
                          : run_on_host(halo, &full, step_count, &finished);
     if (done)
