@@ -255,7 +255,23 @@ static int write_all(int fd, const uint8_t *data, uint64_t bytes)
             return -errno;
         done += put < 0 ? 0 : (uint64_t)put;
     }
-    return fsync(fd) ? -errno : 0;
+    // A pipe or a device has nothing to sync.
+    return fsync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EROFS ? -errno : 0;
+}
+
+static int fail_write(int error, const char *path)
+{
+    return leat_fail(error, "cannot write %s: %s", path, strerror(-error));
+}
+
+// For pipes, devices and links to nowhere, which are not this library's to replace.
+static int write_in_place(const char *path, const uint8_t *data, uint64_t bytes)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int error = fd < 0 ? -errno : write_all(fd, data, bytes);
+    if (fd >= 0 && close(fd) && !error)
+        error = -errno;
+    return error ? fail_write(error, path) : 0;
 }
 
 // Beside the file and then in its place, so that a reader finds the old one or the new one.
@@ -273,9 +289,26 @@ static int replace_file(const char *path, const uint8_t *data, uint64_t bytes)
     if (error) {
         if (fd >= 0)
             unlink(beside);
-        leat_fail(error, "cannot write %s: %s", path, strerror(-error));
+        fail_write(error, path);
     }
     free(beside);
+    return error;
+}
+
+static int write_file(const char *path, const uint8_t *data, uint64_t bytes)
+{
+    struct stat link, status;
+    if (lstat(path, &link))
+        return replace_file(path, data, bytes);
+    if (stat(path, &status) || !S_ISREG(status.st_mode))
+        return write_in_place(path, data, bytes);
+    if (!S_ISLNK(link.st_mode))
+        return replace_file(path, data, bytes);
+    char *target = realpath(path, NULL);
+    if (!target)
+        return fail_write(-errno, path);
+    int error = replace_file(target, data, bytes);
+    free(target);
     return error;
 }
 
@@ -304,7 +337,7 @@ int leat_plan_set_write(const struct plan_set *set, const char *path)
     uint32_t sum = leat_crc32(0, data, PLAN_HEAD_BYTES - 4);
     put_u32(data + PLAN_HEAD_BYTES - 4,
             leat_crc32(sum, data + PLAN_HEAD_BYTES, (size_t)set->rank_count * PLAN_ROW_BYTES));
-    int error = replace_file(path, data, bytes);
+    int error = write_file(path, data, bytes);
     free(data);
     return error;
 }

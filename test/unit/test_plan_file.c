@@ -10,6 +10,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct job {
@@ -302,6 +304,51 @@ static int make_directory(void **state)
     return mkdtemp(directory) ? 0 : -1;
 }
 
+static mode_t kind_of(const char *path)
+{
+    struct stat status;
+    assert_int_equal(lstat(path, &status), 0);
+    return status.st_mode & S_IFMT;
+}
+
+static void test_a_link_stays_and_its_target_is_replaced(void **state)
+{
+    (void)state;
+    char path[64], target[64];
+    file(target, "replaced");
+    file(path, "link");
+    unlink(target);
+    assert_int_equal(symlink("replaced", path), 0);
+    for (int round = 0; round < 2; round++) { // to nowhere at first
+        struct job *job = new_job(path);
+        graph_random(&job->graph, 2, 9 + (uint64_t)round);
+        read_back(job, 2);
+        assert_int_equal(kind_of(path), S_IFLNK);
+        assert_int_equal(kind_of(target), S_IFREG);
+    }
+    unlink(path);
+}
+
+static void test_a_pipe_is_written_and_stays_a_pipe(void **state)
+{
+    (void)state;
+    char path[64], magic[9] = "";
+    assert_int_equal(mkfifo(file(path, "pipe"), 0600), 0);
+    int end = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(end >= 0);
+    struct job *job = new_job(path);
+    graph_random(&job->graph, 2, 11);
+    ranks_run(2, write_plan, job);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(job->error[rank], 0);
+    free_plans(job, 2);
+    assert_int_equal(kind_of(path), S_IFIFO);
+    assert_int_equal(read(end, magic, 8), 8);
+    assert_string_equal(magic, "leatplan");
+    close(end);
+    unlink(path);
+}
+
 static int remove_directory(void **state)
 {
     (void)state;
@@ -317,6 +364,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_written_is_read_back_to_the_bit),
         cmocka_unit_test(test_a_file_is_replaced_whole_and_nothing_is_left_beside_it),
+        cmocka_unit_test(test_a_link_stays_and_its_target_is_replaced),
+        cmocka_unit_test(test_a_pipe_is_written_and_stays_a_pipe),
         cmocka_unit_test(test_what_cannot_be_written_is_everybodys_error),
         cmocka_unit_test(test_every_flipped_byte_and_every_cut_is_noticed),
         cmocka_unit_test(test_sizes_that_the_file_cannot_hold_are_refused_by_place),
