@@ -22,7 +22,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { LINE_MAXIMUM = 4096 }; // bytes of a line of the settings file
 
 const struct setting leat_settings[SETTING_COUNT] = {
     [SETTING_TIMEOUT] = {"LEAT_TIMEOUT", KIND_SECONDS, "30", 0.001, 86400,
@@ -374,23 +377,38 @@ bool leat_config_file(char *path, size_t bytes)
 
 static int read_lines(struct loader *loader, const char *path, FILE *file)
 {
-    char *line = NULL;
-    size_t capacity = 0;
-    int error = 0;
-    unsigned number = 0;
-    ssize_t length;
-    while (!error && (length = getline(&line, &capacity, file)) >= 0) {
-        number++;
-        if (strlen(line) != (size_t)length)
-            error = leat_fail(-EINVAL, "%s:%u: there is a zero byte; expected a text file", path,
-                              number);
-        else
+    char line[LINE_MAXIMUM + 1];
+    int error = 0, byte = 0;
+    for (unsigned number = 1; !error && byte != EOF; number++) {
+        size_t length = 0;
+        while (!error && (byte = getc(file)) != EOF && byte != '\n') {
+            if (byte == 0)
+                error = leat_fail(-EINVAL, "%s:%u: there is a zero byte; expected a text file",
+                                  path, number);
+            else if (length == LINE_MAXIMUM)
+                error = leat_fail(-EINVAL,
+                                  "%s:%u: the line is longer than %d bytes; expected a text file",
+                                  path, number, LINE_MAXIMUM);
+            else
+                line[length++] = (char)byte;
+        }
+        line[length] = '\0';
+        if (!error && !ferror(file))
             error = read_line(loader, path, number, line);
     }
     if (!error && ferror(file))
         error = leat_fail(-errno, "cannot read the settings file %s: %s", path, strerror(errno));
-    free(line);
     return error;
+}
+
+// Not a pipe, which could keep its opener waiting, nor a device, which could have no end.
+static int check_kind(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) || S_ISREG(status.st_mode))
+        return 0; // what cannot be found is for opening to say
+    return leat_fail(S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL,
+                     "the settings file %s is no regular file; name one with LEAT_CONFIG", path);
 }
 
 static int load_file(struct loader *loader, char *path, size_t path_bytes)
@@ -401,6 +419,9 @@ static int load_file(struct loader *loader, char *path, size_t path_bytes)
         return must ? leat_fail(-ENAMETOOLONG, "LEAT_CONFIG is longer than %zu characters",
                                 path_bytes - 1)
                     : 0;
+    int error = check_kind(path);
+    if (error)
+        return error;
     FILE *file = fopen(path, "re");
     if (!file && must)
         return leat_fail(-errno, "cannot open %s, which LEAT_CONFIG names: %s; unset it or mend it",
@@ -408,7 +429,7 @@ static int load_file(struct loader *loader, char *path, size_t path_bytes)
     if (!file)
         return 0;
     loader->source = FROM_FILE;
-    int error = read_lines(loader, path, file);
+    error = read_lines(loader, path, file);
     fclose(file);
     return error;
 }

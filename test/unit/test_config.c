@@ -262,6 +262,25 @@ static void test_a_directory_as_the_file_is_an_error(void **state)
     expect_refusal(NULL, -EISDIR, WORDS(place.directory));
 }
 
+static void test_a_pipe_as_the_file_is_refused_without_waiting(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(place.file, 0600), 0);
+    setenv("LEAT_CONFIG", place.file, 1);
+    expect_refusal(NULL, -EINVAL, WORDS(place.file, "no regular file"));
+}
+
+static void test_a_line_without_an_end_is_refused(void **state)
+{
+    (void)state;
+    char text[5000];
+    memset(text, 'x', sizeof text);
+    text[1] = '\n';
+    text[0] = '#';
+    write_file_bytes(text, sizeof text);
+    expect_refusal(NULL, -EINVAL, WORDS("settings:2:", "4096"));
+}
+
 // ---- Values ----
 
 static void test_values_at_the_ends_of_their_ranges(void **state)
@@ -541,6 +560,8 @@ int main(void)
         CASE(test_a_bad_value_in_the_file_is_refused_though_overridden),
         CASE(test_a_missing_named_file_is_an_error),
         CASE(test_a_directory_as_the_file_is_an_error),
+        CASE(test_a_pipe_as_the_file_is_refused_without_waiting),
+        CASE(test_a_line_without_an_end_is_refused),
         CASE(test_values_at_the_ends_of_their_ranges),
         CASE(test_values_out_of_range_are_refused_by_name),
         CASE(test_options_out_of_range_are_refused_by_member),
