@@ -20,7 +20,13 @@
 
 #define PI 3.14159265358979323846
 
-enum { ROTOR_BINS = 40, TERMS = 4 };
+enum {
+    ROTOR_BINS = 40,
+    TERMS = 4,
+    HALVINGS_MAX = 64, // LONGEST_NM takes 34
+};
+
+static const double LONGEST_NM = 1e6; // beyond any box
 
 // How an atom moves: with the centre of mass of its bond, and around it.
 struct motion {
@@ -187,10 +193,15 @@ double md_list_cutoff(const struct md_interaction *interaction, double tolerance
         if (nstlist > 1 && kinds[k].number > 0)
             high = fmax(high, 12 * sqrt(e.kt / kinds[k].mass_u) * e.time_ps);
     }
+    if (high > 0 && !isfinite(high))
+        return HUGE_VAL;
     if (!(high > 0) || !(e.atom_count > 0) || error_rate(&e, 0) <= tolerance)
         return interaction->cutoff_nm;
+    // Also what has overflowed, and what halving could not bring down to the accuracy below.
+    if (!(high < LONGEST_NM))
+        return HUGE_VAL;
     double low = 0;
-    while (high - low > 1e-4) {
+    for (int halving = 0; halving < HALVINGS_MAX && high - low > 1e-4; halving++) {
         const double middle = 0.5 * (low + high);
         if (error_rate(&e, middle) > tolerance)
             low = middle;

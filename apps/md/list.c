@@ -185,8 +185,10 @@ static int check_input(const struct md_list *list, const struct md_list_input *i
     for (int d = 0; d < 3; d++) {
         if (!input->periodic[d])
             continue;
-        if (!(input->box_nm[d] > 0) || !isfinite(input->box_nm[d]))
-            return leat_fail(-EINVAL, "pair list: box edge %c is %g nm, expected a positive length",
+        if (!(input->box_nm[d] > 0 && input->box_nm[d] <= 1e7))
+            return leat_fail(-EINVAL,
+                             "pair list: box edge %c is %g nm, expected a positive length of at "
+                             "most 1e7 nm",
                              "xyz"[d], input -> box_nm[d]);
         if (input->list_nm > 0.5 * input->box_nm[d])
             return leat_fail(-EINVAL,

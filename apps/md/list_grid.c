@@ -96,8 +96,7 @@ static void choose_columns(struct md_grid *grid, int count)
 
 static int clamp(float place, int count)
 {
-    const int k = (int)place;
-    return k < 0 ? 0 : k < count ? k : count - 1;
+    return !(place > 0) ? 0 : place < (float)count ? (int)place : count - 1;
 }
 
 // Stable: to[] gets from[] by ascending key[atom] in [0, bins); bin[k] ends as the end of key k.

@@ -140,6 +140,19 @@ static double run_temperature(const struct md_system *system)
     return input_temperature(system);
 }
 
+static int fail_search(const struct md_system *system, double temperature)
+{
+    const struct md_settings *settings = &system->settings;
+    const char *source = settings->tcoupl == MD_TCOUPL_V_RESCALE ? "'ref-t'"
+                         : settings->gen_vel                     ? "'gen-temp'"
+                                                                 : "the velocities of the input";
+    return leat_fail(-EDOM,
+                     "%s: no list cut-off can be found at %g K (from %s) for lists that live %d "
+                     "steps ('nstlist') of %g ps ('dt'): atoms would fly through the whole box; "
+                     "lower one of them",
+                     settings->file, temperature, source, settings->nstlist, settings->dt_ps);
+}
+
 static int radius_from_tolerance(struct md_system *system, double temperature)
 {
     const struct md_settings *settings = &system->settings;
@@ -160,7 +173,9 @@ static int radius_from_tolerance(struct md_system *system, double temperature)
                            INNER_CALLS, settings->dt_ps, temperature, count, kinds, volume);
     }
     free(kinds);
-    return 0;
+    return isfinite(system->list_nm) && isfinite(system->inner_nm)
+               ? 0
+               : fail_search(system, temperature);
 }
 
 static int check_radius(const struct md_system *system)

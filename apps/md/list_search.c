@@ -32,8 +32,9 @@ static void column_range(const struct md_grid *grid, int d, float low, float hig
     const float a = (low - grid->low[d]) * grid->inverse_edge[d];
     const float b = (high - grid->low[d]) * grid->inverse_edge[d];
     const int last = grid->columns[d] - 1;
-    range[0] = a < 0 ? 0 : a > (float)last ? last : (int)a;
-    range[1] = b < 0 ? 0 : b > (float)last ? last : (int)b;
+    // What has overflowed to no number scans all columns.
+    range[0] = !(a > 0) ? 0 : a < (float)last ? (int)a : last;
+    range[1] = !(b < (float)last) ? last : b > 0 ? (int)b : 0;
 }
 
 // Candidates for the half cluster whose box, shifted, is `box`; clusters below `lowest` are not.

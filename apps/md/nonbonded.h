@@ -67,7 +67,7 @@ void md_list_free(struct md_list *list);
  * dimensions in `periodic` (molecules need not be whole in the box). Buffers grow only.
  *
  * -ERANGE names an atom whose coordinate is not finite or beyond 1e7 nm; -EINVAL an edge of the box
- * shorter than twice list_nm in a dimension of `periodic` (the nearest image would not be the only
+ * beyond that or shorter than twice list_nm in a dimension of `periodic` (the nearest image would not be the only
  * one), or a count, type, zone or exclusion out of range; -EOVERFLOW and -ENOMEM. The list is empty
  * after a failure.
  */
@@ -133,7 +133,8 @@ struct md_kind {
  * potential is expanded at the cut-off, pairs of kinds add up without sign. Two additions of
  * GROMACS as well: an atom on a rigid bond turns about the centre of mass and gets no further, and
  * of the pairs just beyond the list cut-off most are in a list of clusters of four. `tolerance` has
- * to be positive. In a system with empty space, give the volume that the atoms fill.
+ * to be positive. In a system with empty space, give the volume that the atoms fill. HUGE_VAL when
+ * atoms may move further than 1e6 nm, so that no cut-off would do.
  */
 double md_list_cutoff(const struct md_interaction *interaction, double tolerance, int nstlist,
                       double dt_ps, double temperature_k, int kind_count,

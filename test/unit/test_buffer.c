@@ -146,6 +146,16 @@ static void test_jump_at_the_cut_off_needs_a_longer_list(void **state)
     assert_true(md_list_cutoff(&argon, 0.001, 20, 0.004, 100, 1, &kind, 50) > with);
 }
 
+static void test_no_cut_off_is_found_for_atoms_without_bounds(void **state)
+{
+    (void)state;
+    const double absurd[] = {1e20, 1e30, 1e300, INFINITY};
+    for (size_t k = 0; k < sizeof absurd / sizeof absurd[0]; k++)
+        assert_true(water_cutoff(0.005, 20, 0.002, absurd[k]) == HUGE_VAL);
+    assert_true(water_cutoff(0.005, 20, 1e30, 300) == HUGE_VAL);
+    assert_true(isfinite(water_cutoff(0.005, 20, 0.002, 1e12)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +164,7 @@ int main(void)
         cmocka_unit_test(test_water_gets_the_buffer_of_gromacs),
         cmocka_unit_test(test_error_of_a_gas_is_the_tolerance),
         cmocka_unit_test(test_rigid_bond_bounds_the_displacement),
+        cmocka_unit_test(test_no_cut_off_is_found_for_atoms_without_bounds),
         cmocka_unit_test(test_jump_at_the_cut_off_needs_a_longer_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,6 +270,8 @@ static void test_inputs_out_of_range_are_refused(void **state)
     input = good;
     input.box_nm[2] = 0;
     expect_refusal(list, &input, -EINVAL, "box edge z is 0 nm");
+    input.box_nm[2] = 1e100;
+    expect_refusal(list, &input, -EINVAL, "box edge z is 1e+100 nm");
     input = good;
     input.home_count = system.count + 1;
     expect_refusal(list, &input, -EINVAL, "513 home atoms of 512");
