@@ -70,16 +70,22 @@ static int watch_forces(struct md_rank *rank)
                      net[0], net[1], net[2], part, energy->force_sum);
 }
 
-static int watch_energies(struct md_rank *rank)
+int md_energy_check(const struct md_energy *energy)
 {
-    const struct md_energy *energy = &rank->energy;
     if (isfinite(energy->potential) && isfinite(energy->kinetic))
         return 0;
-    rank->alike = true;
     return leat_fail(-EBADMSG,
                      "the energy is not finite (LJ %g, Coulomb %g, kinetic %g kJ/mol); look for "
                      "atoms on top of each other, or take a shorter step",
                      energy->lj, energy->coulomb, energy->kinetic);
+}
+
+static int watch_energies(struct md_rank *rank)
+{
+    int error = md_energy_check(&rank->energy);
+    if (error)
+        rank->alike = true;
+    return error;
 }
 
 static void set_energy(struct md_rank *rank, const double sum[SUM_COUNT], double heat)

@@ -138,6 +138,8 @@ int md_stop_centre(struct md_rank *rank);
  * finite.
  */
 int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double heat);
+/* -EBADMSG when an energy is not finite. */
+int md_energy_check(const struct md_energy *energy);
 /* Adds up rank->ekin_half only. */
 int md_kinetic_sum(struct md_rank *rank);
 /* -EBADMSG unless the ranks have all atoms between them. */

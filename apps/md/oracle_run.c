@@ -144,7 +144,8 @@ int md_run_oracle(const struct md_options *options)
         uint64_t begin_ns = leat_now_ns();
         evaluate(&system, &oracle, &energy);
         double spent_us = (double)(leat_now_ns() - begin_ns) * 1e-3;
-        if (options->forces)
+        error = md_energy_check(&energy);
+        if (!error && options->forces)
             error = md_write_forces(options->forces, oracle.f, system.atom_count);
         if (!error)
             error = report(&system, options, &energy, spent_us);

@@ -52,6 +52,30 @@ static void print_notes(const struct md_settings *settings)
     }
 }
 
+// Shorter edges are slips of the pen, and longer ones beyond what single precision tells apart.
+static const double EDGE_LEAST_NM = 1e-3, EDGE_MOST_NM = 1e5;
+
+static int check_edges(const struct md_options *options, const struct md_system *system)
+{
+    const double(*box)[3] = (const double(*)[3])system->input->box_nm;
+    const long long line = (long long)system->input->box_line;
+    for (int d = 0; d < 3; d++)
+        if (!(box[d][d] >= EDGE_LEAST_NM && box[d][d] <= EDGE_MOST_NM))
+            return leat_fail(-EINVAL,
+                             "%s:%lld: edge %c of the box is %g nm; a periodic box needs three "
+                             "edges from %g to %g nm in the last line%s",
+                             options->gro, line, "xyz"[d], box[d][d], EDGE_LEAST_NM, EDGE_MOST_NM,
+                             box[d][d] > EDGE_MOST_NM ? ", with --tile all together" : "");
+    for (int i = 1; i < 3; i++)
+        for (int j = 0; j < i; j++)
+            if (!(fabs(box[i][j]) <= EDGE_MOST_NM))
+                return leat_fail(-EINVAL,
+                                 "%s:%lld: component %c of box vector %c is %g nm; it has to be "
+                                 "within %g nm of zero, so correct the last line",
+                                 options->gro, line, "xyz"[j], "abc"[i], box[i][j], EDGE_MOST_NM);
+    return 0;
+}
+
 static int check_box(const struct md_options *options, struct md_system *system)
 {
     double(*box)[3] = system->input->box_nm;
@@ -60,16 +84,14 @@ static int check_box(const struct md_options *options, struct md_system *system)
             if (box[i][j] != 0.0)
                 return leat_fail(
                     -ENOTSUP,
-                    "%s: component %c of box vector %c is %g nm; the first vector has "
+                    "%s:%lld: component %c of box vector %c is %g nm; the first vector has "
                     "to lie along x and the second in the x-y plane, as `gmx editconf` "
                     "turns them",
-                    options->gro, "xyz"[j], "abc"[i], box[i][j]);
-    for (int d = 0; d < 3; d++)
-        if (!(box[d][d] > 0.0) || !isfinite(box[d][0] + box[d][1] + box[d][2]))
-            return leat_fail(-EINVAL,
-                             "%s: edge %c of the box is %g nm; a periodic box needs three positive "
-                             "edges in the last line",
-                             options->gro, "xyz"[d], box[d][d]);
+                    options->gro, (long long)system->input->box_line, "xyz"[j], "abc"[i],
+                    box[i][j]);
+    int error = check_edges(options, system);
+    if (error)
+        return error;
     md_box_reduce(box);
     memcpy(system->box_nm, box, sizeof system->box_nm);
     system->volume_nm3 = box[0][0] * box[1][1] * box[2][2];

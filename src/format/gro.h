@@ -22,6 +22,7 @@ struct gro {
     double *v_nm_ps;     /* [3 * atom_count]; zero where the file has none */
     bool has_velocities; /* the file has velocity columns */
     double box_nm[3][3]; /* row vectors a, b, c; off-diagonals from a nine-number box line */
+    int64_t box_line;    /* where the box stands in the file, for messages */
 };
 
 /*

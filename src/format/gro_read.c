@@ -216,6 +216,7 @@ static int read_box(struct reader *reader)
     int error = next_line(reader, "the box line");
     if (error)
         return error;
+    reader->gro->box_line = reader->line.number;
     double numbers[9] = {0};
     int count = 0;
     char *rest = NULL;

@@ -162,6 +162,33 @@ def test_two_atoms_in_one_place_end_with_an_error(directory):
     files = edited(directory, "pile.gro", pile_up)
     text = fails(directory, files, "-n", 2)
     assert len(own_lines(text)) == 1 and "step 0" in text, text
+    text = fails(directory, files, "--oracle", "--json", "--forces", "no.txt")
+    assert len(own_lines(text)) == 1 and "energy is not finite" in text, text
+    assert not os.path.exists(os.path.join(directory, "no.txt"))
+
+
+def test_a_temperature_without_a_list_cutoff_names_its_keyword(directory):
+    gro, top, mdp = leat_md.water()
+    target = pathlib.Path(directory) / "hot.mdp"
+    for values, keyword in (({"gen_temp": "1e30", "gen_vel": "yes", "tcoupl": "no",
+                              "continuation": "no"}, "'gen-temp'"),
+                            ({"ref_t": "1e30", "tcoupl": "v-rescale", "tc_grps": "System",
+                              "tau_t": "0.1"}, "'ref-t'")):
+        files = gro, top, leat_md.with_settings(mdp, target, verlet_buffer_tolerance="0.005",
+                                                **values)
+        text = fails(directory, files, timeout=30)
+        lines = own_lines(text)
+        assert len(lines) == 1 and "1e+30" in lines[0] and keyword in lines[0], text
+        assert "hot.mdp" in lines[0] and "list cut-off" in lines[0], text
+
+
+def test_boxes_of_absurd_size_are_refused_by_line(directory):
+    for size in ("1e100", "1e300", "1.0e5001", "200000", "1e-4", "0"):
+        files = edited(directory, "vast.gro", lambda lines, size=size: lines[:-1] +
+                       [f"{size} 3.0 3.0"])
+        for options in (("--steps", 0), ("-n", 2, "--steps", 0), ("--oracle",)):
+            lines = own_lines(fails(directory, files, *options))
+            assert len(lines) == 1 and "vast.gro:3003" in lines[0], lines
 
 
 def children(pid):
