@@ -62,8 +62,10 @@ typedef struct leat_decomposition {
     size_t size;
     int grid[3];
     enum leat_order order; /* of dimensions on the way forward; back is the reverse */
-    double box_nm[3][3];   /* row vectors a, b, c; a along x, b in the x-y plane, else -ENOTSUP */
-    double cutoff_nm;      /* every pair closer than this is found on exactly one rank */
+    /* Row vectors a, b, c; a along x, b in the x-y plane, else -ENOTSUP; components of at most 1e9
+     * nm, else -EINVAL. */
+    double box_nm[3][3];
+    double cutoff_nm; /* every pair closer than this is found on exactly one rank */
     enum leat_plan_kind kind;
     int images; /* 1: ghosts across all periodic boundaries, 0: across those of cut dimensions */
 } leat_decomposition;

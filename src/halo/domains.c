@@ -12,12 +12,13 @@ static int check_vectors(const double box_nm[3][3])
 {
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
-            if (i == j && !(isfinite(box_nm[i][j]) && box_nm[i][j] > 0))
-                return leat_fail(-EINVAL, "box_nm[%d][%d] is %g, expected a length above 0 nm", i,
-                                 j, box_nm[i][j]);
-            if (j < i && !isfinite(box_nm[i][j]))
-                return leat_fail(-EINVAL, "box_nm[%d][%d] is %g, expected a finite length", i, j,
-                                 box_nm[i][j]);
+            if (i == j && !(box_nm[i][j] <= LENGTH_MAX_NM && box_nm[i][j] > 0))
+                return leat_fail(-EINVAL,
+                                 "box_nm[%d][%d] is %g, expected a length above 0 and up to %g nm",
+                                 i, j, box_nm[i][j], LENGTH_MAX_NM);
+            if (j < i && !(fabs(box_nm[i][j]) <= LENGTH_MAX_NM))
+                return leat_fail(-EINVAL, "box_nm[%d][%d] is %g, expected within %g nm of 0", i, j,
+                                 box_nm[i][j], LENGTH_MAX_NM);
             if (j > i && box_nm[i][j] != 0)
                 return leat_fail(-ENOTSUP,
                                  "box_nm[%d][%d] is %g nm: box vector %c has a part along %c, "
@@ -182,7 +183,7 @@ int leat_domain_find(const struct domains *domains, int d, double height_nm)
 {
     int last = domains->grid[d] - 1;
     double guess = floor(height_nm / domains->box.width_nm[d] * domains->grid[d]);
-    int k = guess < 0 ? 0 : guess > last ? last : (int)guess;
+    int k = !(guess > 0) ? 0 : guess < last ? (int)guess : last; // whatever the height
     // The quotient may round across a bound.
     while (k > 0 && height_nm < leat_domain_bound(domains, d, k))
         k--;

@@ -18,6 +18,8 @@
 #include "leat/halo.h"
 
 #define DIMENSION_NAMES "xyz"
+#define LENGTH_MAX_NM   1e9 /* of box vectors and of what is wrapped: digits are left for domains */
+#define WRAP_MAX_BOXES  1e9 /* likewise, in widths of the box */
 
 /* A periodic box whose first vector lies along x, the second in the x-y plane. */
 struct box_shape {
@@ -53,6 +55,16 @@ static inline double leat_box_height(const struct box_shape *box, int d, const d
 {
     const double *normal = box->normal[d];
     return normal[0] * x_nm[0] + normal[1] * x_nm[1] + normal[2] * x_nm[2];
+}
+
+/* How far outside the box (nm) an element may be: a box or `travel_nm`, whichever is more, but only
+ * where wrapping leaves digits of its place. */
+static inline double leat_box_reach(const struct box_shape *box, int d, double travel_nm)
+{
+    double width = box->width_nm[d], most = WRAP_MAX_BOXES * width;
+    double reach = travel_nm > width ? travel_nm : width;
+    most = most < LENGTH_MAX_NM ? most : LENGTH_MAX_NM;
+    return reach < most ? reach : most;
 }
 
 /* -EINVAL, the same on all ranks, when they describe different decompositions; *value becomes the

@@ -62,7 +62,7 @@ struct moving {
 // Elements may stick out further than centres, but never by more than a box.
 static double element_limit_nm(const struct moving *m, int d)
 {
-    return fmax(m->migration->travel_limit_nm, m->domains.box.width_nm[d]);
+    return leat_box_reach(&m->domains.box, d, m->migration->travel_limit_nm);
 }
 
 static int fail_jump(const struct moving *m, uint32_t element, const char *what)

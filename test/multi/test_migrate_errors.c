@@ -131,6 +131,13 @@ static void test_a_travel_limit_beyond_a_box_allows_as_much(void **state)
     free_world(&world);
 }
 
+static void test_a_travel_limit_does_not_allow_what_wrapping_would_lose(void **state)
+{
+    (void)state;
+    jump(0, 1e300, 1e308, false, "(1e+300, 1.5, 3) nm");
+    jump(1, -1.1e9, 1e308, false, "(0.8, -1.1e+09, 3) nm");
+}
+
 static void test_a_failed_resize_leaves_everything(void **state)
 {
     (void)state;
@@ -231,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_without_identifiers_the_home_element_is_named),
         cmocka_unit_test(test_a_centre_beyond_the_travel_limit_is_named),
         cmocka_unit_test(test_a_travel_limit_beyond_a_box_allows_as_much),
+        cmocka_unit_test(test_a_travel_limit_does_not_allow_what_wrapping_would_lose),
         cmocka_unit_test(test_a_failed_resize_leaves_everything),
         cmocka_unit_test(test_ranks_with_different_fields_are_told),
         cmocka_unit_test(test_misuse_is_named),

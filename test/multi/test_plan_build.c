@@ -127,6 +127,20 @@ static void test_a_box_whose_vectors_point_elsewhere_is_refused(void **state)
                    WORDS("box_nm[1][2] is -0.5 nm", "b has a part along z"));
 }
 
+static void test_a_box_beyond_any_length_is_refused(void **state)
+{
+    (void)state;
+    static const double lengths[] = {1.1e9, 1e100, 1e300, INFINITY, NAN, 0};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct refusal refusal = two_ranks();
+        refusal.decomposition.box_nm[2][2] = lengths[i];
+        expect_refusal(&refusal, -EINVAL, -EINVAL, WORDS("box_nm[2][2] is", "up to 1e+09 nm"));
+    }
+    struct refusal refusal = two_ranks();
+    refusal.decomposition.box_nm[2][0] = -1e100;
+    expect_refusal(&refusal, -EINVAL, -EINVAL, WORDS("box_nm[2][0] is -1e+100", "1e+09 nm"));
+}
+
 static void test_a_tilted_box_is_not_refused(void **state)
 {
     (void)state;
@@ -369,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_a_whole_dimension_does_not_limit_the_cutoff),
         cmocka_unit_test(test_groups_too_wide_for_two_domains_are_refused_everywhere),
         cmocka_unit_test(test_a_box_whose_vectors_point_elsewhere_is_refused),
+        cmocka_unit_test(test_a_box_beyond_any_length_is_refused),
         cmocka_unit_test(test_a_tilted_box_is_not_refused),
         cmocka_unit_test(test_a_kind_and_images_out_of_range_are_refused),
         cmocka_unit_test(test_more_pulses_than_a_plan_holds_are_refused),
