@@ -417,6 +417,11 @@ struct md_place md_source_place(const struct md_source *source)
     return source->place;
 }
 
+bool md_source_in_first_file(const struct md_source *source)
+{
+    return source->place.file == source->frames[0].name;
+}
+
 static int prepare(struct md_source *source, const char *define_options, const char *include_dirs)
 {
     const char *gmxlib = getenv("GMXLIB");

@@ -40,4 +40,7 @@ int md_source_next(struct md_source *source, char **text);
 /* Where the line that md_source_next() gave last began. */
 struct md_place md_source_place(const struct md_source *source);
 
+/* Whether that line stands in the file that was opened, not in an included one. */
+bool md_source_in_first_file(const struct md_source *source);
+
 #endif

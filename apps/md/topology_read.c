@@ -366,8 +366,11 @@ static int molecule_entry(struct reader *reader, char *text)
 static int entry(struct reader *reader, char *text)
 {
     // The headings of the AMBER and CHARMM force-field files stand there, without a ';'.
-    if (!reader->current)
+    if (!reader->current && !md_source_in_first_file(reader->source))
         return 0;
+    if (!reader->current)
+        return md_fail_at(here(reader), -EINVAL,
+                          "expected '[ directive ]', found '%.80s'; comments begin with ';'", text);
     switch (reader->current->kind) {
     case DEFAULTS:
         return md_types_defaults(&reader->types, here(reader), text);

@@ -23,6 +23,15 @@ static int make_room(struct line_reader *reader)
     return 0;
 }
 
+// Some editors begin a UTF-8 file with a byte-order mark, which is no part of its text.
+static void drop_mark(struct line_reader *reader)
+{
+    if (reader->length < 3 || memcmp(reader->text, "\xef\xbb\xbf", 3) != 0)
+        return;
+    reader->length -= 3;
+    memmove(reader->text, reader->text + 3, reader->length + 1);
+}
+
 int line_read(struct line_reader *reader)
 {
     reader->length = 0;
@@ -49,6 +58,8 @@ int line_read(struct line_reader *reader)
     if (reader->length && reader->text[reader->length - 1] == '\r')
         reader->length--;
     reader->text[reader->length] = 0;
+    if (reader->number == 1)
+        drop_mark(reader);
     return 1;
 }
 

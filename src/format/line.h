@@ -4,7 +4,8 @@
  *
  * A line is at most LINE_BYTES_MAX long and holds no NUL byte, so that a device file, a binary or a
  * crafted input ends in an error instead of in all of the memory. Both Unix and DOS line ends are
- * taken off; a last line without one counts.
+ * taken off; a last line without one counts. A UTF-8 byte-order mark before the first line is taken
+ * off too.
  */
 #ifndef LEAT_FORMAT_LINE_H
 #define LEAT_FORMAT_LINE_H

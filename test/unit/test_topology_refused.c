@@ -15,6 +15,8 @@
 #include "topology_texts.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static void test_what_is_lacking_counts_only_when_present(void **state)
 {
@@ -74,9 +76,8 @@ static void test_force_fields_of_other_forms_are_refused(void **state)
 static void test_tables_that_nobody_uses_are_skipped(void **state)
 {
     (void)state;
-    struct md_topology *topology =
-        must_read("A heading, as in some force-field files\n" HEAD
-                  "[ bondtypes ]\nno number here\n[ cmaptypes ]\nnor here\n" WATER TAIL "SOL 1\n");
+    struct md_topology *topology = must_read(
+        HEAD "[ bondtypes ]\nno number here\n[ cmaptypes ]\nnor here\n" WATER TAIL "SOL 1\n");
     md_topology_free(topology);
 }
 
@@ -164,6 +165,39 @@ static void test_rigid_waters_are_of_one_kind(void **state)
     md_topology_free(topology);
 }
 
+static void test_text_before_the_first_directive_is_refused(void **state)
+{
+    (void)state;
+    refuse(-EINVAL, "; fine\nstray\n" HEAD ARGON TAIL "Ar 1\n",
+           "test.top:2: expected '[ directive ]', found 'stray'");
+    refuse(-EINVAL, "defaults ]\n1 2\n", "test.top:1: expected '[ directive ]'");
+}
+
+static void test_headings_of_included_force_fields_are_skipped(void **state)
+{
+    (void)state;
+    char name[] = "topology-XXXXXX", text[2000];
+    int descriptor = mkstemp(name);
+    assert_true(descriptor >= 0);
+    FILE *file = fdopen(descriptor, "w");
+    assert_non_null(file);
+    fputs("heading without a semicolon\n" HEAD, file);
+    assert_int_equal(fclose(file), 0);
+    snprintf(text, sizeof text, "#include \"%s\"\n" ARGON TAIL "Ar 1\n", name);
+    struct md_topology *topology = must_read(text);
+    md_topology_free(topology);
+    unlink(name);
+}
+
+static void test_a_byte_order_mark_is_skipped(void **state)
+{
+    (void)state;
+    struct md_topology *topology = must_read("\xef\xbb\xbf" HEAD ARGON TAIL "Ar 3\n");
+    assert_int_equal(topology->atom_count, 3);
+    md_topology_free(topology);
+    refuse(-EINVAL, HEAD "\xef\xbb\xbf" ARGON TAIL "Ar 1\n", "test.top:8");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +206,9 @@ int main(void)
         cmocka_unit_test(test_particles_without_a_place_of_their_own_are_lacking),
         cmocka_unit_test(test_force_fields_of_other_forms_are_refused),
         cmocka_unit_test(test_tables_that_nobody_uses_are_skipped),
+        cmocka_unit_test(test_text_before_the_first_directive_is_refused),
+        cmocka_unit_test(test_headings_of_included_force_fields_are_skipped),
+        cmocka_unit_test(test_a_byte_order_mark_is_skipped),
         cmocka_unit_test(test_directives_have_an_order),
         cmocka_unit_test(test_malformed_entries_name_their_line),
         cmocka_unit_test(test_present_molecules_have_to_be_sound),
