@@ -7,12 +7,16 @@
 #include "md/settings_table.h"
 
 #include "core/error.h"
+#include "md/macros.h"
 #include "md/text.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
+
+// Beyond these, steps neither add up nor follow any motion of atoms.
+static const double DT_LEAST_PS = 1e-9, DT_MOST_PS = 1;
 
 struct context {
     struct md_raw_settings *raw;
@@ -33,6 +37,14 @@ static struct md_place place(const struct context *context, const char *keyword)
     return (struct md_place){context->name, 0};
 }
 
+// Where a keyword was set or, if nowhere, the one that makes it needed.
+static struct md_place place_or(const struct context *context, const char *keyword,
+                                const char *other)
+{
+    struct md_place here = place(context, keyword);
+    return here.line ? here : place(context, other);
+}
+
 static void note(struct context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -51,8 +63,10 @@ static void note(struct context *context, const char *format, ...)
 static int settle_run(struct context *context)
 {
     struct md_settings *out = context->out;
-    if (!(out->dt_ps > 0))
-        return md_fail_at(place(context, "dt"), -EINVAL, "'dt' has to be larger than 0");
+    if (!(out->dt_ps >= DT_LEAST_PS && out->dt_ps <= DT_MOST_PS))
+        return md_fail_at(place(context, "dt"), -EINVAL,
+                          "'dt' = %g ps has to be from %g to %g ps; 0.001 to 0.005 is usual",
+                          out->dt_ps, DT_LEAST_PS, DT_MOST_PS);
     if (out->steps < 0)
         return md_fail_at(place(context, "nsteps"), -ENOTSUP,
                           "keyword 'nsteps' = '-1' (no limit) is not supported; give a number");
@@ -162,7 +176,7 @@ static int parse_single(struct context *context, const char *keyword, const char
     memcpy(copy, text, sizeof copy);
     int count = md_split(copy, words, 2);
     if (count != 1 || !md_parse_real(words[0], value))
-        return md_fail_at(place(context, keyword), count > 1 ? -ENOTSUP : -EINVAL,
+        return md_fail_at(place_or(context, keyword, "tcoupl"), count > 1 ? -ENOTSUP : -EINVAL,
                           "'%s' has to be one number for 'tcoupl = v-rescale', since there is one "
                           "coupling group; found '%.80s'",
                           keyword, text);
@@ -182,7 +196,8 @@ static int settle_thermostat(struct context *context)
     if (out->tcoupl == MD_TCOUPL_NO)
         return 0;
     if (!md_same_word(context->raw->tc_groups, "system"))
-        return md_fail_at(place(context, "tc-grps"), *context->raw->tc_groups ? -ENOTSUP : -EINVAL,
+        return md_fail_at(place_or(context, "tc-grps", "tcoupl"),
+                          *context->raw->tc_groups ? -ENOTSUP : -EINVAL,
                           "keyword 'tc-grps' = '%.80s' is not supported with tcoupl = v-rescale; "
                           "the one group of all atoms is: write tc-grps = System",
                           context->raw->tc_groups);
@@ -237,6 +252,18 @@ static int settle_include(struct context *context)
     return 0;
 }
 
+// The topology reader takes the definitions, but only here is it known where they stand.
+static int settle_define(struct context *context)
+{
+    struct md_macros macros = {0};
+    int error = md_macros_prepare(&macros);
+    if (!error)
+        error = md_macros_options(&macros, context->out->define);
+    md_macros_free(&macros);
+    struct md_place here = place(context, "define");
+    return error ? leat_fail_in(error, "%s:%d", here.file, here.line) : 0;
+}
+
 int md_settings_settle(struct md_raw_settings *raw, const char *name, const int *line_of)
 {
     struct context context = {raw, &raw->out, name, line_of};
@@ -254,6 +281,8 @@ int md_settings_settle(struct md_raw_settings *raw, const char *name, const int 
         error = settle_thermostat(&context);
     if (!error)
         error = settle_include(&context);
+    if (!error)
+        error = settle_define(&context);
     if (!error) {
         settle_seeds(&context);
         settle_output(&context);

@@ -394,6 +394,24 @@ static void test_the_shipped_settings_are_read(void **state)
     assert_int_equal(settings.vdw_modifier, MD_VDW_POTENTIAL_SHIFT);
 }
 
+static void test_faults_found_at_the_end_name_a_line(void **state)
+{
+    (void)state;
+    refuse(-EINVAL, "nsteps = 1\ndefine = FOO\n", "test.mdp:2: define: expected -DNAME");
+    refuse(-EINVAL, "nsteps = 1\ntcoupl = v-rescale\n", "test.mdp:2: ");
+    refuse(-EINVAL, "tcoupl = v-rescale\ntc-grps = System\n", "test.mdp:1: 'tau-t'");
+    refuse(-EINVAL, "tcoupl = v-rescale\ntc-grps = System\ntau-t = 0.1\n", "test.mdp:1: 'ref-t'");
+}
+
+static void test_time_steps_are_of_a_size_that_moves_atoms(void **state)
+{
+    (void)state;
+    refuse(-EINVAL, "\ndt = 0.9e-9\n", "test.mdp:2: 'dt'");
+    refuse(-EINVAL, "\ndt = 1.1\n", "test.mdp:2: 'dt'");
+    same(must_read("dt = 1e-9").dt_ps, 1e-9);
+    same(must_read("dt = 1").dt_ps, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +434,8 @@ int main(void)
         cmocka_unit_test(test_a_trajectory_that_is_asked_for_is_noted_once),
         cmocka_unit_test(test_no_removal_of_motion_has_no_period),
         cmocka_unit_test(test_generated_velocities_contradict_a_continuation),
+        cmocka_unit_test(test_faults_found_at_the_end_name_a_line),
+        cmocka_unit_test(test_time_steps_are_of_a_size_that_moves_atoms),
         cmocka_unit_test(test_texts_too_long_are_refused),
         cmocka_unit_test(test_files_are_named_as_they_were_given),
         cmocka_unit_test(test_the_shipped_settings_are_read),
