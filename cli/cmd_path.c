@@ -132,6 +132,8 @@ static int survey_job(leat_job *job, const leat_job_info *info, struct survey *s
         error = leat_barrier(job);
     if (!error)
         error = ask(job, info->rank, survey);
+    // Nobody leaves while another still asks about its memory.
+    error = leat_agree(job, error);
     return error ? error : collect(job, info->rank, survey);
 }
 

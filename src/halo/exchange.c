@@ -55,21 +55,25 @@ void halo_count_bytes(struct leat_halo *halo, int f, enum leat_direction directi
     }
 }
 
-int halo_check_regions(const struct leat_halo *halo, int f)
+int halo_check_regions(struct leat_halo *halo, int f, enum leat_direction direction)
 {
     const struct region_key *own = &halo->field[f].key;
     const struct region_slot *slot = &halo->job->arena.head->slot[own->slot];
     if (__atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE) != own->generation)
         return leat_fail(-ESTALE, "field %d: its region has been freed; free the halo first", f);
-    for (int i = 0; i < halo->peer_count; i++) {
-        int error = leat_region_check(halo->peer[i].base[f], 0, 0, "its region");
-        if (error)
+    // On the way back data land in the peers' boards. Forward a peer cannot be through with this
+    // exchange before it has our data, so its region lives, unless the peer itself has ended, of
+    // which the wait has more to say.
+    for (int p = 0; direction == LEAT_FORWARD && p < halo->plan->pulse_count; p++) {
+        const struct halo_peer *to = halo_peer_of(halo, halo->plan->pulse[p].send_rank);
+        int error = to ? leat_region_check(to->base[f], 0, 0, "its region") : 0;
+        if (error && !leat_rank_lost(halo->job, to->rank))
             return leat_fail_in(error, "field %d", f);
     }
     return 0;
 }
 
-static int check_call(const struct leat_halo *halo, int field, enum leat_direction direction)
+static int check_call(struct leat_halo *halo, int field, enum leat_direction direction)
 {
     int error = leat_need(halo, "leat_halo_exchange", "halo");
     if (error)
@@ -87,7 +91,7 @@ static int check_call(const struct leat_halo *halo, int field, enum leat_directi
                          field);
     if (direction == LEAT_REVERSE && halo->field[field].given.zones == 2)
         return leat_fail(-EINVAL, "field %d has two landing zones and so only goes forward", field);
-    return halo_check_regions(halo, field);
+    return halo_check_regions(halo, field, direction);
 }
 
 int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info)

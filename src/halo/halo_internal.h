@@ -113,8 +113,8 @@ int halo_kernel_error(struct leat_halo *halo, int field, enum leat_direction dir
 /* Both sides call the same exchanges in the same order, so both come to the same answer. */
 bool halo_needs_explicit_free(const struct leat_halo *halo, int field,
                               enum leat_direction direction);
-/* -ESTALE when a region of the field has been freed, here or by a peer. */
-int halo_check_regions(const struct leat_halo *halo, int field);
+/* -ESTALE when the field's region has been freed, here or at a peer that is to be stored to. */
+int halo_check_regions(struct leat_halo *halo, int field, enum leat_direction direction);
 /* Keeps the first error: nothing runs after it. Returns it. */
 int halo_give_up(struct leat_halo *halo, int error);
 void halo_count_bytes(struct leat_halo *halo, int field, enum leat_direction direction,

@@ -168,9 +168,9 @@ int leat_halo_run(leat_halo *halo, const leat_step *step, uint64_t step_count, u
     if (!error)
         error = check_step(halo, &full);
     if (!error && full.forward_field >= 0)
-        error = halo_check_regions(halo, full.forward_field);
+        error = halo_check_regions(halo, full.forward_field, LEAT_FORWARD);
     if (!error && full.reverse_field >= 0)
-        error = halo_check_regions(halo, full.reverse_field);
+        error = halo_check_regions(halo, full.reverse_field, LEAT_REVERSE);
     if (error)
         return error;
     bool resident = halo->mode->mode == LEAT_MODE_RESIDENT && halo->plan->pulse_count;
