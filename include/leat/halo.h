@@ -241,6 +241,7 @@ enum leat_direction { LEAT_FORWARD, LEAT_REVERSE };
  * Forward: ghosts of this field are overwritten. Reverse: each ghost's value is added to the
  * element it is a copy of, in a fixed order (own value first, then pulses from last to first);
  * ghosts' own values are unspecified afterwards.
+ * -ESTALE the field's region has been freed, here or where this rank's data would go.
  * -ETIMEDOUT, -ECONNRESET name peer, pulse, exchange number, wanted and seen signal. After an error
  * the halo can only be freed.
  */
@@ -301,7 +302,8 @@ typedef struct leat_migration {
      * only in case another rank fails. 0 or a negative errno. */
     int (*resize)(void *user, struct leat_migration *migration, uint32_t groups, uint32_t elements);
     void *user;
-    double travel_limit_nm; /* a centre this far outside the box is an error; 0: one box length */
+    /* A centre this far outside the box is an error; 0: one box length; never more than 1e9 nm. */
+    double travel_limit_nm;
     const int64_t *element_id; /* for messages; may be NULL. [home elements], before migration */
     int64_t step;              /* for messages */
 } leat_migration;

@@ -78,7 +78,8 @@ LEAT_API int leat_open(const leat_options *options, leat_job **jobs);
 
 /*
  * Leaves the job and frees every region of this rank. Peers that wait for it afterwards get
- * -ECONNRESET. `reason` tells them why (NULL for an orderly end). Safe on NULL.
+ * -ECONNRESET. `reason` tells them why (NULL for an orderly end). Halos that are still open are
+ * emptied: exchanging on them is -ESHUTDOWN, and they still have to be freed. Safe on NULL.
  */
 LEAT_API void leat_close(leat_job *job, const char *reason);
 
@@ -153,7 +154,8 @@ typedef struct leat_place {
  *
  * -ERANGE a place does not hold `bytes` from its offset (sizes are named); -ESTALE a region has
  * been freed by its owner; -EHOSTUNREACH no path leads from here to a place (with each row's
- * reason); -EINVAL the signal is not aligned or lies in a registered region.
+ * reason); -EINVAL the signal is not aligned or lies in a registered region, the places overlap, or
+ * a region is another job's.
  */
 LEAT_API int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes,
                        leat_place signal, uint64_t value);
@@ -169,7 +171,8 @@ enum leat_wait_mode { LEAT_WAIT_ALL, LEAT_WAIT_ANY };
 /*
  * Waits for signals. `timeout_s` < 0 takes the job's, 0 only looks. For LEAT_WAIT_ANY `*index` (may
  * be NULL) gets the first event that is in.
- * -ETIMEDOUT names the peer, the wanted and the seen value; -ECONNRESET the peer died or left.
+ * -ETIMEDOUT names the peer, the wanted and the seen value; -ECONNRESET the peer died or left;
+ * -EINVAL a time-out that is not a number, an unknown mode, or any of no events.
  */
 LEAT_API int leat_wait(leat_job *job, const leat_event *events, size_t count,
                        enum leat_wait_mode mode, double timeout_s, size_t *index);
