@@ -67,9 +67,9 @@ void md_list_free(struct md_list *list);
  * dimensions in `periodic` (molecules need not be whole in the box). Buffers grow only.
  *
  * -ERANGE names an atom whose coordinate is not finite or beyond 1e7 nm; -EINVAL an edge of the box
- * beyond that or shorter than twice list_nm in a dimension of `periodic` (the nearest image would not be the only
- * one), or a count, type, zone or exclusion out of range; -EOVERFLOW and -ENOMEM. The list is empty
- * after a failure.
+ * beyond that or shorter than twice list_nm in a dimension of `periodic` (the nearest image would
+ * not be the only one), or a count, type, zone or exclusion out of range; -EOVERFLOW and -ENOMEM.
+ * The list is empty after a failure.
  */
 int md_list_build(struct md_list *list, const struct md_list_input *input);
 

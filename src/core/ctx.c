@@ -156,7 +156,7 @@ static int open_all(struct segment *segment, int first, int count, const struct 
 
 int leat_open(const leat_options *options, leat_job **jobs)
 {
-    leat_options full;
+    leat_options full = {0};
     struct config config;
     struct segment *segment = NULL;
     int first = 0;

@@ -140,7 +140,7 @@ static int read_options(const leat_region_options *options, leat_region_options 
 
 int leat_region_alloc(leat_job *job, const leat_region_options *options, leat_region **region)
 {
-    leat_region_options full;
+    leat_region_options full = {0};
     int error = leat_need(job, "leat_region_alloc", "job");
     if (!error)
         error = leat_need(region, "leat_region_alloc", "region");
@@ -206,7 +206,7 @@ static int find_peer_region(struct leat_job *job, const leat_region_options *opt
 
 int leat_region_register(leat_job *job, const leat_region_options *options, leat_region **region)
 {
-    leat_region_options full;
+    leat_region_options full = {0};
     int error = leat_need(job, "leat_region_register", "job");
     if (!error)
         error = leat_need(region, "leat_region_register", "region");
