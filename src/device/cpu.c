@@ -20,43 +20,13 @@
 
 #define K_KERNEL(name) static void name(const struct k_grid *grid, void *arguments, uint32_t choice)
 
-#define K_SUMS
-#define K_TYPE       float
-#define K_NAME(name) name##_f32
-#include "halo/halo_kernels.inc"
-#undef K_TYPE
-#undef K_NAME
-#define K_TYPE       double
-#define K_NAME(name) name##_f64
-#include "halo/halo_kernels.inc"
-#undef K_TYPE
-#undef K_NAME
-#undef K_SUMS
-#define K_TYPE       uint32_t
-#define K_NAME(name) name##_words
-#include "halo/halo_kernels.inc"
-#include "halo/resident_kernels.inc"
+#include "halo/kernels.inc"
 
 typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice);
 
-static kernel_function *const kernels[KERNEL_COUNT] = {
-    [KERNEL_FUSED_FORWARD_F32] = fused_forward_f32,
-    [KERNEL_FUSED_FORWARD_F64] = fused_forward_f64,
-    [KERNEL_FUSED_FORWARD_WORDS] = fused_forward_words,
-    [KERNEL_FUSED_REVERSE_F32] = fused_reverse_f32,
-    [KERNEL_FUSED_REVERSE_F64] = fused_reverse_f64,
-    [KERNEL_PACK_F32] = pack_f32,
-    [KERNEL_PACK_F64] = pack_f64,
-    [KERNEL_PACK_WORDS] = pack_words,
-    [KERNEL_ACCUMULATE_F32] = accumulate_f32,
-    [KERNEL_ACCUMULATE_F64] = accumulate_f64,
-    [KERNEL_PULSE_FORWARD_F32] = pulse_forward_f32,
-    [KERNEL_PULSE_FORWARD_F64] = pulse_forward_f64,
-    [KERNEL_PULSE_FORWARD_WORDS] = pulse_forward_words,
-    [KERNEL_PULSE_REVERSE_F32] = pulse_reverse_f32,
-    [KERNEL_PULSE_REVERSE_F64] = pulse_reverse_f64,
-    [KERNEL_RESIDENT] = resident,
-};
+#define ENTRY(id, name) [KERNEL_##id] = name,
+static kernel_function *const kernels[KERNEL_COUNT] = {LEAT_KERNELS(ENTRY)};
+#undef ENTRY
 
 struct worker {
     struct cpu_device *device;

@@ -14,25 +14,31 @@ struct leat_signal;
 struct device;
 struct k_wait;
 
-/* Every kernel of the library, by what it does and its element type. */
+/* Every kernel of the library, by what it does and its element type; types follow one another as in
+ * enum leat_element. `pulse` kernels do one pulse whole, `resident` is the step loop. */
+#define LEAT_KERNELS(X)                                                                            \
+    X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
+    X(FUSED_FORWARD_F64, fused_forward_f64)                                                        \
+    X(FUSED_FORWARD_WORDS, fused_forward_words)                                                    \
+    X(FUSED_REVERSE_F32, fused_reverse_f32)                                                        \
+    X(FUSED_REVERSE_F64, fused_reverse_f64)                                                        \
+    X(PACK_F32, pack_f32)                                                                          \
+    X(PACK_F64, pack_f64)                                                                          \
+    X(PACK_WORDS, pack_words)                                                                      \
+    X(ACCUMULATE_F32, accumulate_f32)                                                              \
+    X(ACCUMULATE_F64, accumulate_f64)                                                              \
+    X(PULSE_FORWARD_F32, pulse_forward_f32)                                                        \
+    X(PULSE_FORWARD_F64, pulse_forward_f64)                                                        \
+    X(PULSE_FORWARD_WORDS, pulse_forward_words)                                                    \
+    X(PULSE_REVERSE_F32, pulse_reverse_f32)                                                        \
+    X(PULSE_REVERSE_F64, pulse_reverse_f64)                                                        \
+    X(RESIDENT, resident)
+
 enum kernel_id {
-    KERNEL_FUSED_FORWARD_F32,
-    KERNEL_FUSED_FORWARD_F64,
-    KERNEL_FUSED_FORWARD_WORDS,
-    KERNEL_FUSED_REVERSE_F32,
-    KERNEL_FUSED_REVERSE_F64,
-    KERNEL_PACK_F32,
-    KERNEL_PACK_F64,
-    KERNEL_PACK_WORDS,
-    KERNEL_ACCUMULATE_F32,
-    KERNEL_ACCUMULATE_F64,
-    KERNEL_PULSE_FORWARD_F32, /* one pulse whole: pack, store, signal, wait */
-    KERNEL_PULSE_FORWARD_F64,
-    KERNEL_PULSE_FORWARD_WORDS,
-    KERNEL_PULSE_REVERSE_F32,
-    KERNEL_PULSE_REVERSE_F64,
-    KERNEL_RESIDENT, /* the step loop */
-    KERNEL_COUNT
+#define LEAT_KERNEL_ID(id, name) KERNEL_##id,
+    LEAT_KERNELS(LEAT_KERNEL_ID)
+#undef LEAT_KERNEL_ID
+        KERNEL_COUNT
 };
 
 struct device_ops {

@@ -17,22 +17,7 @@
 #define K_KERNEL(name)                                                                             \
     __attribute__((unused)) static void name(const struct k_grid *grid, void *arguments,           \
                                              uint32_t choice)
-#define K_SUMS
-#define K_TYPE       float
-#define K_NAME(name) name##_f32
-#include "halo/halo_kernels.inc"
-#undef K_TYPE
-#undef K_NAME
-#define K_TYPE       double
-#define K_NAME(name) name##_f64
-#include "halo/halo_kernels.inc"
-#undef K_TYPE
-#undef K_NAME
-#undef K_SUMS
-#define K_TYPE       uint32_t
-#define K_NAME(name) name##_words
-#include "halo/halo_kernels.inc"
-#include "halo/resident_kernels.inc"
+#include "halo/kernels.inc"
 
 static int model_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted, int peer,
                       uint64_t deadline_ns, uint64_t *seen)
