@@ -33,9 +33,17 @@ static int bounce(const struct leat_region *to, uint64_t to_offset, const struct
     return error;
 }
 
-static int signal_at(leat_place place, struct leat_signal **signal)
+static int check_place(const leat_job *job, leat_place place, uint64_t bytes, const char *what)
 {
-    int error = leat_region_check(place.region, place.offset, LEAT_SIGNAL_BYTES, "signal");
+    int error = leat_region_check(place.region, place.offset, bytes, what);
+    if (!error && place.region->job != job)
+        error = leat_fail(-EINVAL, "%s: the region belongs to another job's handle", what);
+    return error;
+}
+
+static int signal_at(const leat_job *job, leat_place place, struct leat_signal **signal)
+{
+    int error = check_place(job, place, LEAT_SIGNAL_BYTES, "signal");
     if (error)
         return error;
     if (place.region->registered || place.offset % LEAT_SIGNAL_BYTES)
@@ -66,14 +74,6 @@ static bool overlap(leat_place a, leat_place b, uint64_t bytes)
            a.offset < b.offset + bytes && b.offset < a.offset + bytes;
 }
 
-static int check_place(const leat_job *job, leat_place place, uint64_t bytes, const char *what)
-{
-    int error = leat_region_check(place.region, place.offset, bytes, what);
-    if (!error && place.region->job != job)
-        error = leat_fail(-EINVAL, "%s: the region belongs to another job's handle", what);
-    return error;
-}
-
 int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes, leat_place signal,
               uint64_t value)
 {
@@ -90,9 +90,7 @@ int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes, lea
                           (unsigned long long)bytes, (unsigned long long)from.offset,
                           (unsigned long long)to.offset);
     if (!error && signal.region)
-        error = check_place(job, signal, LEAT_SIGNAL_BYTES, "signal");
-    if (!error && signal.region)
-        error = signal_at(signal, &raised);
+        error = signal_at(job, signal, &raised);
     if (!error && bytes)
         error = transfer(to, from, bytes);
     if (error)
@@ -110,8 +108,7 @@ static int check_event(const leat_job *job, const leat_event *event, struct leat
     if (event->from < -1 || event->from >= job->rank_count)
         return leat_fail(-EINVAL, "an event from rank %d in a job of %d ranks", event->from,
                          job->rank_count);
-    int error = check_place(job, event->signal, LEAT_SIGNAL_BYTES, "signal");
-    return error ? error : signal_at(event->signal, signal);
+    return signal_at(job, event->signal, signal);
 }
 
 static int wait_one(leat_job *job, const leat_event *event, uint64_t deadline_ns, double timeout_s)
