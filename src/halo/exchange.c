@@ -55,7 +55,7 @@ void halo_count_bytes(struct leat_halo *halo, int f, enum leat_direction directi
     }
 }
 
-int halo_check_regions(struct leat_halo *halo, int f, enum leat_direction direction)
+static int check_regions(struct leat_halo *halo, int f, enum leat_direction direction)
 {
     const struct region_key *own = &halo->field[f].key;
     const struct region_slot *slot = &halo->job->arena.head->slot[own->slot];
@@ -73,17 +73,19 @@ int halo_check_regions(struct leat_halo *halo, int f, enum leat_direction direct
     return 0;
 }
 
-static int check_call(struct leat_halo *halo, int field, enum leat_direction direction)
+int halo_check_usable(const struct leat_halo *halo)
 {
-    int error = leat_need(halo, "leat_halo_exchange", "halo");
+    return halo->failed
+               ? leat_fail(halo->failed, "this halo failed earlier and can only be freed: %s",
+                           halo->detail)
+               : 0;
+}
+
+int halo_check_call(struct leat_halo *halo, int field, enum leat_direction direction)
+{
+    int error = halo_check_usable(halo);
     if (error)
         return error;
-    if (direction != LEAT_FORWARD && direction != LEAT_REVERSE)
-        return leat_fail(-EINVAL, "leat_halo_exchange: no direction has the number %d",
-                         (int)direction);
-    if (halo->failed)
-        return leat_fail(halo->failed, "this halo failed earlier and can only be freed: %s",
-                         halo->detail);
     if (field < 0 || field >= halo->field_count)
         return leat_fail(-EINVAL, "field %d of a halo with %d fields", field, halo->field_count);
     if (direction == LEAT_REVERSE && halo->field[field].given.element == LEAT_WORDS)
@@ -91,7 +93,7 @@ static int check_call(struct leat_halo *halo, int field, enum leat_direction dir
                          field);
     if (direction == LEAT_REVERSE && halo->field[field].given.zones == 2)
         return leat_fail(-EINVAL, "field %d has two landing zones and so only goes forward", field);
-    return halo_check_regions(halo, field, direction);
+    return check_regions(halo, field, direction);
 }
 
 int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info)
@@ -118,7 +120,12 @@ int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info)
 
 int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction)
 {
-    int error = check_call(halo, field, direction);
+    int error = leat_need(halo, "leat_halo_exchange", "halo");
+    if (!error && direction != LEAT_FORWARD && direction != LEAT_REVERSE)
+        error = leat_fail(-EINVAL, "leat_halo_exchange: no direction has the number %d",
+                          (int)direction);
+    if (!error)
+        error = halo_check_call(halo, field, direction);
     if (error)
         return error;
     struct halo_field *state = &halo->field[field];

@@ -113,8 +113,11 @@ int halo_kernel_error(struct leat_halo *halo, int field, enum leat_direction dir
 /* Both sides call the same exchanges in the same order, so both come to the same answer. */
 bool halo_needs_explicit_free(const struct leat_halo *halo, int field,
                               enum leat_direction direction);
-/* -ESTALE when the field's region has been freed, here or at a peer that is to be stored to. */
-int halo_check_regions(struct leat_halo *halo, int field, enum leat_direction direction);
+/* The halo's first error again, if there was one. */
+int halo_check_usable(const struct leat_halo *halo);
+/* What an exchange of the field may be refused for: the halo's state, the field, the direction, a
+ * region freed here or at a peer that is to be stored to. */
+int halo_check_call(struct leat_halo *halo, int field, enum leat_direction direction);
 /* Keeps the first error: nothing runs after it. Returns it. */
 int halo_give_up(struct leat_halo *halo, int error);
 void halo_count_bytes(struct leat_halo *halo, int field, enum leat_direction direction,

@@ -12,22 +12,14 @@
 #include <errno.h>
 #include <string.h>
 
-static int check_step(const struct leat_halo *halo, const leat_step *step)
+static int check_step(struct leat_halo *halo, const leat_step *step)
 {
-    if (halo->failed)
-        return leat_fail(halo->failed, "this halo failed earlier and can only be freed: %s",
-                         halo->detail);
-    if (step->forward_field < -1 || step->forward_field >= halo->field_count ||
-        step->reverse_field < -1 || step->reverse_field >= halo->field_count)
-        return leat_fail(-EINVAL, "a step with fields %d and %d of a halo with %d fields",
-                         step->forward_field, step->reverse_field, halo->field_count);
-    if (step->reverse_field >= 0 && halo->field[step->reverse_field].given.element == LEAT_WORDS)
-        return leat_fail(-EINVAL, "field %d is of words: they cannot be added on the way back",
-                         step->reverse_field);
-    if (step->reverse_field >= 0 && halo->field[step->reverse_field].given.zones == 2)
-        return leat_fail(-EINVAL, "field %d has two landing zones and so only goes forward",
-                         step->reverse_field);
-    return 0;
+    int error = halo_check_usable(halo);
+    if (!error && step->forward_field != -1)
+        error = halo_check_call(halo, step->forward_field, LEAT_FORWARD);
+    if (!error && step->reverse_field != -1)
+        error = halo_check_call(halo, step->reverse_field, LEAT_REVERSE);
+    return error;
 }
 
 static int ended_by_step(uint64_t step, int answer)
@@ -167,10 +159,6 @@ int leat_halo_run(leat_halo *halo, const leat_step *step, uint64_t step_count, u
     int error = leat_need(halo, "leat_halo_run", "halo");
     if (!error)
         error = check_step(halo, &full);
-    if (!error && full.forward_field >= 0)
-        error = halo_check_regions(halo, full.forward_field, LEAT_FORWARD);
-    if (!error && full.reverse_field >= 0)
-        error = halo_check_regions(halo, full.reverse_field, LEAT_REVERSE);
     if (error)
         return error;
     bool resident = halo->mode->mode == LEAT_MODE_RESIDENT && halo->plan->pulse_count;
