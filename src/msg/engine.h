@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The message engine of one rank: peers in use, rings, what is unexpected, what is under way.
+ *
+ * The path of a byte. A send joins its peer's list (pending). progress moves the list's head to the
+ * peer: into the peer's ring, if it has given one, else as a packet of its shared receive queue,
+ * else (too large) as an announcement by either. The receiver's progress reads rings and queue,
+ * asks the matcher, and copies into the receive or into the pool of unexpected messages; announced
+ * bytes are fetched once matched (rendezvous.c). Where a pool is full, messages are held back at
+ * the sender and found there (hold.c).
+ *
+ * Nothing here blocks, reads a clock, or allocates outside the pools. Control packets are never
+ * queued: what is owed to a peer is a bit in its record (todo), sent when the network has room.
+ * Advantage: memory is bounded by construction. Disadvantage: every kind of control packet has to
+ * be derivable from state.
+ */
+#ifndef LEAT_MSG_ENGINE_H
+#define LEAT_MSG_ENGINE_H
+
+#include "msg/layout.h"
+#include "msg/match.h"
+#include "msg/pool.h"
+#include "msg/request.h"
+#include "msg/wire.h"
+
+struct leat_job;
+
+/* Sizes and thresholds; from the settings, or a test's. */
+struct msg_tuning {
+    uint64_t budget_bytes;
+    uint32_t ring_slots;      /* a power of two */
+    uint32_t ring_bulk_bytes; /* a power of two */
+    uint32_t fragment_bytes;
+    uint32_t eager_bytes;   /* largest message sent without announcing, by ring */
+    uint32_t direct_bytes;  /* smallest announced message copied directly rather than by pipe */
+    uint32_t share_bytes;   /* smallest one that both sides copy at once */
+    uint32_t chunk_bytes;   /* of direct copies */
+    uint32_t pipe_bytes;    /* a power of two */
+    uint32_t queue_window;  /* packets to a peer that may be unacknowledged */
+    uint32_t promote_after; /* messages by queue before a peer is given a ring */
+    uint32_t ring_limit;    /* peers with rings, at most */
+    uint32_t handle_limit;  /* announced sends and matched receives at a time */
+};
+
+enum ring_out_state {
+    OUT_NONE,
+    OUT_GRANTED, /* a ring was offered; what is in flight by queue comes first */
+    OUT_OPEN,
+    OUT_CLOSING, /* END has to be written */
+    OUT_ENDING   /* END is written, ENDED has not come */
+};
+
+enum ring_in_state {
+    IN_NONE,
+    IN_GRANTED, /* offered, SWITCH has not come */
+    IN_OPEN,
+    IN_REVOKED /* asked back, END has not come */
+};
+
+/* What is owed to a peer. */
+enum peer_todo {
+    TODO_SEND = 1 << 0,   /* its list has messages that could go */
+    TODO_ANSWER = 1 << 1, /* ACCEPT, or REJECT where `rejecting` */
+    TODO_RESUME = 1 << 2,
+    TODO_GRANT = 1 << 3,
+    TODO_SWITCH = 1 << 4,
+    TODO_REVOKE = 1 << 5,
+    TODO_ENDED = 1 << 6,
+    TODO_CREDIT = 1 << 7,
+    TODO_HOLDING = 1 << 8,
+    TODO_FIND = 1 << 9,
+    TODO_FOUND = 1 << 10, /* FOUND, ABSENT or BEHIND, as a new look tells */
+    TODO_TAKE = 1 << 11,  /* TAKE, or LEAVE */
+    TODO_LOOK = 1 << 12,
+    TODO_GIVE = 1 << 13
+};
+
+enum peer_flags {
+    PEER_HOLDS = 1 << 0,  /* receiving: messages of this peer are held back (there, or in its
+                             ring) */
+    PEER_HELD = 1 << 1,   /* sending: it asked us to hold back what goes by queue */
+    PEER_FROZEN = 1 << 2, /* sending: a message was found; none may go until TAKE or LEAVE */
+    PEER_ABSENT = 1 << 3, /* sending: it was told that we have none; LOOK is due for new ones */
+    PEER_LOST = 1 << 4,
+    PEER_REJECTING = 1 << 5, /* receiving: the next messages by queue are dropped */
+    PEER_TODO = 1 << 6       /* is in the list of peers with something to do */
+};
+
+/* A peer in use. Everything that is larger or rarer lies elsewhere: this is what a peer costs. */
+struct msg_peer {
+    uint32_t chain; /* slab: next free, or next in the index's chain */
+    int32_t rank;
+    struct msg_request *pending_tail; /* circular list of sends, the head is tail->next */
+    uint32_t todo_next;
+    uint16_t todo;              /* enum peer_todo */
+    uint16_t flags;             /* enum peer_flags */
+    uint16_t ring_out, ring_in; /* index in the engine's tables; 0: none */
+    uint8_t out_state, in_state;
+    uint8_t in_flight;         /* packets that are not acknowledged: the list's first ones */
+    uint8_t arrivals;          /* messages by queue, up to promote_after */
+    uint32_t send_sequence;    /* of the next new packet */
+    uint32_t receive_sequence; /* of the next packet to accept */
+};
+
+_Static_assert(sizeof(struct msg_peer) <= 48, "a peer in use costs 48 bytes and its index");
+
+/* The credits of a ring, in its sender's memory: the receiver writes them, never less than before.
+ */
+struct msg_credit {
+    uint64_t slots, bulk_bytes; /* read so far */
+    uint64_t unused[6];
+};
+
+struct msg_ring_out {
+    struct msg_slot *slots; /* mapped, or NULL: by put */
+    uint8_t *bulk;
+    const uint32_t *asleep; /* the receiver's, or NULL */
+    struct msg_credit *credit;
+    struct msg_token credit_token, token;
+    uint64_t head, bulk_head;       /* written so far */
+    uint64_t slots_read, bulk_read; /* last looked at in credit */
+    uint32_t peer;                  /* slab index */
+};
+
+struct msg_ring_in {
+    struct msg_slot *slots;
+    uint8_t *bulk;
+    struct msg_credit *credit; /* the sender's, mapped, or NULL: by put */
+    struct msg_token credit_token, token;
+    uint64_t tail, bulk_tail; /* read so far */
+    uint64_t slots_told, bulk_told;
+    struct msg_request *partial;            /* fragments go on here, */
+    struct msg_unexpected *partial_message; /* or here */
+    uint64_t last_used;                     /* engine->ticks */
+    uint32_t peer;                          /* slab index */
+    uint32_t held;                          /* the slot at tail found no room */
+};
+
+struct msg_handle {
+    struct msg_request *request;
+    uint32_t generation, next_free;
+};
+
+/* Counts for leat_stats_read, by protocol. */
+struct msg_counts {
+    uint64_t inlined, bulk, queued, announced, direct, shared, piped; /* messages sent or fetched */
+    uint64_t held, found, promoted, given_back;
+    uint64_t bytes_sent, bytes_received;
+};
+
+struct msg_engine {
+    struct leat_job *job; /* NULL in tests without one */
+    struct msg_net *net;
+    struct msg_tuning tuning;
+    struct msg_pools pools;
+    struct msg_matcher matcher;
+    struct msg_slab peers; /* struct msg_peer */
+    uint32_t *index;       /* hash of ranks to slab indices */
+    uint32_t index_count;
+    uint32_t todo_head, todo_tail;
+    struct msg_ring_out **ring_out; /* [ring_capacity + 1] */
+    struct msg_ring_in **ring_in;
+    uint32_t ring_out_count, ring_in_count; /* highest index in use */
+    uint32_t rings_live;
+    struct msg_handle *handle;
+    uint32_t handle_count, handle_free, handles_live;
+    struct msg_request *rendezvous; /* whose bytes this rank moves; circular, by next, previous */
+    struct msg_schedule *schedules;
+    leat_comm *world, *comms;
+    struct msg_hold *hold;
+    uint32_t next_context;
+    uint64_t now_ns, ticks;
+    uint64_t events; /* things that happened: tells a waiter whether progress made any */
+    struct msg_counts counts;
+    uint32_t last_peer; /* of the last lookup */
+};
+
+struct leat_comm {
+    struct msg_engine *engine;
+    leat_comm *next;
+    uint32_t context; /* even: messages; odd: collectives */
+    int rank, rank_count;
+    int32_t *group;       /* job ranks, or NULL: the same numbers */
+    uint32_t collectives; /* so far: their tags */
+};
+
+static inline int msg_comm_job_rank(const leat_comm *comm, int rank)
+{
+    return comm->group ? comm->group[rank] : rank;
+}
+/* The communicator's rank of a job rank; -1: not in it. */
+int msg_comm_rank_of(const leat_comm *comm, int job_rank);
+
+/* ---- engine.c ---- */
+/* The engine owns net from then on, also on failure. -ENOBUFS the budget is too small (the smallest
+ * is named); -ENOMEM. */
+int msg_engine_open(struct msg_net *net, const struct msg_tuning *tuning,
+                    struct msg_engine **engine);
+void msg_engine_close(struct msg_engine *engine);
+/* The only engine: moves everything that can move, blocks nowhere. Returns whether anything did. */
+bool msg_progress(struct msg_engine *engine, uint64_t now_ns);
+
+/* ---- p2p.c: the calls below the public ones, for collectives too; ranks are the job's ---- */
+void msg_start_send(struct msg_engine *engine, struct msg_request *request, leat_comm *comm,
+                    uint32_t context, leat_data data, int peer, int tag, bool synchronous);
+void msg_start_receive(struct msg_engine *engine, struct msg_request *request, leat_comm *comm,
+                       uint32_t context, leat_data data, int peer, int tag);
+
+/* Sets the status and makes the request finished. */
+void msg_finish(struct msg_request *request, int error);
+static inline bool msg_finished(const struct msg_request *request)
+{
+    return request->state == STATE_FINISHED;
+}
+
+/* ---- coll.c ---- */
+/* Moves every schedule on; called by msg_progress while there are any. */
+void msg_collective_progress(struct msg_engine *engine);
+/* Drops the schedules of a communicator, or of all (NULL). */
+void msg_collective_abandon(struct msg_engine *engine, const leat_comm *comm);
+
+/* ---- wait.c ---- */
+/* Progress and waiting until the request has finished; its error. */
+int msg_wait(struct msg_request *request);
+
+/* Opens the job's engine at first use. */
+int msg_engine_of(struct leat_job *job, struct msg_engine **engine);
+
+#endif

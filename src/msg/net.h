@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the message engine asks of a network: one endpoint, a dozen operations.
+ *
+ * Two ways lead to a peer. Its shared receive queue takes packets from everybody, in the order in
+ * which each sender sent them, and refuses (-EAGAIN) when it is full: nothing is lost. Its exposed
+ * memory takes puts and gives gets; those may overtake one another and the queue's packets. A put
+ * becomes visible as a whole: its flag, the first eight bytes of the last piece, comes last.
+ *
+ * Nothing here blocks, and no operation is called by two threads at once for one endpoint.
+ * Advantage: shared memory, a fabric, a simulated torus and a test's memory are the same to the
+ * engine. Disadvantage: where memory is mapped the engine goes around put, for speed.
+ */
+#ifndef LEAT_MSG_NET_H
+#define LEAT_MSG_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A packet of the shared receive queue, header included. */
+#define MSG_PACKET_BYTES 512
+
+/* Names memory to a peer: made by expose or alloc, carried in packets, opaque to the engine. */
+struct msg_token {
+    uint64_t word[3];
+};
+
+/* A get or put that is under way; the network sets `finished` when it is over. */
+struct msg_transfer {
+    int finished; /* 0 under way, 1 done, negative errno */
+};
+
+struct msg_piece {
+    const void *from;
+    uint64_t offset; /* in the memory of the token */
+    uint64_t bytes;
+};
+
+struct msg_net;
+
+struct msg_net_ops {
+    const char *name;
+    /* Moves the network forward; now_ns is the caller's clock. */
+    void (*progress)(struct msg_net *net, uint64_t now_ns);
+
+    /* Sends a packet (copied) to the peer's queue. 0, -EAGAIN: full now; -ECONNRESET: peer gone. */
+    int (*queue_send)(struct msg_net *net, int peer, const void *packet, uint32_t bytes);
+    /* The oldest packet of the own queue, or NULL; stays until queue_release. */
+    const void *(*queue_peek)(struct msg_net *net, uint32_t *bytes);
+    void (*queue_release)(struct msg_net *net);
+
+    /* Own zeroed memory that peers can put to; `address` is where this rank sees it. The engine
+     * counts it. -ENOMEM. */
+    int (*alloc)(struct msg_net *net, uint64_t bytes, void **address, struct msg_token *token);
+    void (*free)(struct msg_net *net, void *address, uint64_t bytes);
+    /* Makes the caller's memory readable and writable to `peer` until hide; -errno: cannot be. */
+    int (*expose)(struct msg_net *net, int peer, const void *address, uint64_t bytes,
+                  struct msg_token *token);
+    void (*hide)(struct msg_net *net, const struct msg_token *token);
+    /* Where this rank can load and store the peer's memory, or NULL. */
+    void *(*map)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t bytes);
+
+    /* Small ordered-by-flag put (see above), copied before it returns; 1 or 2 pieces. 0 or
+     * -EAGAIN: no room now. Not used where map gives an address. */
+    int (*put)(struct msg_net *net, int peer, const struct msg_token *token,
+               const struct msg_piece *pieces, int count);
+    /* Bulk copies, one piece. 0: done on return, 1: under way (transfer->finished tells), or
+     * -errno (-EPERM: this way is closed, another may do). */
+    int (*bulk_get)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t offset,
+                    void *to, uint64_t bytes, struct msg_transfer *transfer);
+    int (*bulk_put)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t offset,
+                    const void *from, uint64_t bytes, struct msg_transfer *transfer);
+
+    /* After stores to mapped memory of the peer: wakes it if it sleeps. NULL: nobody sleeps. */
+    void (*wake)(struct msg_net *net, int peer);
+    /* Sleeps until something may have arrived or `ns` have passed. Only between two calls of
+     * progress that found nothing, and after `prepare` was called and another progress found
+     * nothing too. NULL: cannot. */
+    void (*sleep_prepare)(struct msg_net *net);
+    void (*sleep)(struct msg_net *net, uint64_t ns);
+    void (*sleep_cancel)(struct msg_net *net);
+
+    /* 0 while the peer may answer, -ECONNRESET once it is gone (detail set). */
+    int (*alive)(struct msg_net *net, int peer);
+    /* Hops to the peer, for thresholds; NULL: all alike. */
+    int (*distance)(struct msg_net *net, int peer);
+    void (*close)(struct msg_net *net);
+};
+
+struct msg_net {
+    const struct msg_net_ops *ops;
+    int rank, rank_count;
+    uint64_t queue_bytes; /* of the own shared receive queue, for the budget */
+    /* Points to a word that is not 0 while `peer` sleeps, or NULL: lets the engine skip `wake`.
+     * May be called once a ring is opened. */
+    const uint32_t *(*asleep)(struct msg_net *net, int peer);
+};
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The message layer's memory: every byte is taken from a pool with a limit, and counted.
+ *
+ * The limits add up to the budget, so the sum is a bound as well. Small objects of one size come
+ * from slabs that grow page by page and are never given back before the end; everything else from
+ * the heap, counted with what the allocator rounds it to. Advantage: a full pool is a state that
+ * the protocol knows, not a failure. Disadvantage: room left in one pool does not help another.
+ */
+#ifndef LEAT_MSG_POOL_H
+#define LEAT_MSG_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum msg_pool_id {
+    POOL_QUEUE,   /* the shared receive queue */
+    POOL_PEERS,   /* records of peers in use, and their index */
+    POOL_RINGS,   /* rings to and from peers */
+    POOL_HEADERS, /* envelopes of unexpected messages */
+    POOL_BYTES,   /* their bytes */
+    POOL_STAGING, /* pipes of rendezvous that cannot copy directly */
+    POOL_WORK,    /* communicators, schedules of collectives and their buffers, handles */
+    POOL_COUNT
+};
+
+struct msg_pool {
+    uint64_t used, peak, limit; /* bytes */
+};
+
+struct msg_pools {
+    struct msg_pool pool[POOL_COUNT];
+    uint64_t used, peak, budget;
+};
+
+extern const char *const msg_pool_names[POOL_COUNT];
+
+/* Zeroed memory, or NULL where the pool (or the system) has none. `bytes` are counted as given
+ * to free. */
+void *msg_alloc(struct msg_pools *pools, enum msg_pool_id id, uint64_t bytes);
+void msg_free(struct msg_pools *pools, enum msg_pool_id id, void *memory, uint64_t bytes);
+/* Counts memory that comes from elsewhere (a network's alloc). 0 or -ENOBUFS. */
+int msg_charge(struct msg_pools *pools, enum msg_pool_id id, uint64_t bytes);
+void msg_discharge(struct msg_pools *pools, enum msg_pool_id id, uint64_t bytes);
+
+/* Objects of one size, found by index; index 0 is never used. */
+struct msg_slab {
+    struct msg_pools *pools;
+    enum msg_pool_id id;
+    uint32_t object_bytes, page_objects; /* a page is page_objects * object_bytes */
+    uint32_t page_count, page_capacity;
+    uint32_t free_head; /* chain through the first four bytes of free objects; 0: none */
+    uint32_t live;      /* objects handed out */
+    void **page;        /* [page_capacity], counted too */
+};
+
+void msg_slab_open(struct msg_slab *slab, struct msg_pools *pools, enum msg_pool_id id,
+                   uint32_t object_bytes);
+void msg_slab_close(struct msg_slab *slab);
+/* Index of a zeroed object, or 0 where the pool is full. */
+uint32_t msg_slab_take(struct msg_slab *slab);
+void msg_slab_give(struct msg_slab *slab, uint32_t index);
+
+static inline void *msg_slab_at(const struct msg_slab *slab, uint32_t index)
+{
+    return (char *)slab->page[index / slab->page_objects] +
+           (size_t)(index % slab->page_objects) * slab->object_bytes;
+}
+
+#endif
