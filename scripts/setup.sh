@@ -38,8 +38,10 @@ EOF
 # The benchmarks measure what a user would take instead in the same run.
 bench_packages() {
     cat <<'EOF'
-openmpi-bin      command -v mpirun
-libopenmpi-dev   command -v mpicc
+openmpi-bin      command -v mpirun.openmpi
+libopenmpi-dev   command -v mpicc.openmpi
+mpich            command -v mpirun.mpich
+libmpich-dev     command -v mpicc.mpich
 EOF
 }
 
