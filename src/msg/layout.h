@@ -12,11 +12,13 @@
 #include "leat/msg.h"
 
 /* 0, or -EINVAL naming what cannot be (`what`: "leat_send"): sizes that do not multiply to
- * data.bytes, too many dimensions, NULL with bytes, a piece function with blocks. For a receive
- * the layout may describe more than data.bytes. */
+ * data.bytes, too many dimensions, NULL with bytes, a piece function with blocks, blocks beyond the
+ * address space. For a receive (check_receive) the layout may describe more than data.bytes. */
 int msg_layout_check(const leat_data *data, const char *what);
+int msg_layout_check_receive(const leat_data *data, const char *what);
 
-/* Where byte `offset` lies and how many follow it there (at most data->bytes - offset). */
+/* Where byte `offset` lies and how many follow it there (at most data->bytes - offset); 0 and NULL
+ * from data->bytes on. */
 uint64_t msg_layout_piece(const leat_data *data, uint64_t offset, void **at);
 
 /* Copies message bytes [offset, offset + bytes) out to `to`, or in from `from`. */
