@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static int environment_number(const char *name, int least, int most, int *value)
@@ -83,6 +84,11 @@ static int claim_record(struct leat_job *job)
         return leat_fail(-EALREADY, "rank %d of this job %s; a rank opens its job once", job->rank,
                          state == RANK_OPEN ? "is open already" : "has left it already");
     __atomic_store_n(&record->pid, getpid(), __ATOMIC_RELAXED);
+    // Where Yama restricts cross-memory attach, it is opened to the launcher and what descends from
+    // it. Children of the launcher have that from birth; this rank may be a child of one of them.
+    const struct segment_head *head = job->segment->head;
+    if (!head->threads && getppid() != head->creator_pid)
+        prctl(PR_SET_PTRACER, (unsigned long)head->creator_pid, 0, 0, 0);
     __atomic_store_n(&record->probe, (uint64_t)(uintptr_t)record, __ATOMIC_RELEASE);
     return 0;
 }

@@ -25,6 +25,10 @@
 
 enum rank_state { RANK_ABSENT, RANK_OPEN, RANK_CLOSED, RANK_DEAD };
 
+/* Whether others may copy from and to a rank's memory. One word for all of them: where they would
+ * be told different things, they all take the slower way. */
+enum attach_verdict { ATTACH_UNKNOWN, ATTACH_PERMITTED, ATTACH_REFUSED };
+
 /* One a rank, in the segment's head. `reason` is written before `state` is released. */
 struct rank_record {
     uint32_t state; /* enum rank_state */
@@ -32,6 +36,8 @@ struct rank_record {
     int32_t status;  /* wait status, from the launcher, once dead */
     uint32_t failed; /* left with a reason */
     uint64_t probe;  /* an address that is mapped there, to try cross-memory attach on */
+    uint32_t attach; /* enum attach_verdict, found by whoever tried first */
+    uint32_t unused;
     char reason[400];
 };
 
@@ -45,6 +51,7 @@ struct segment_head {
     uint64_t arena_bytes, first_arena;
     uint64_t created_ns; /* wall clock: tells this job from an earlier one in files */
     int32_t grid[3];
+    int32_t creator_pid;  /* the launcher; ranks are among its descendants */
     int32_t first_failed; /* rank + 1 of the first that failed or died, the others' cause */
     struct rank_record rank[];
 };
@@ -80,10 +87,27 @@ struct mail_cell {
     uint8_t line[32];
 };
 
+enum endpoint_state { ENDPOINT_NONE, ENDPOINT_OPEN, ENDPOINT_CLOSED };
+
+/* Where others find a rank's message layer (transport/shm_msg.c). Senders look at the first line
+ * with every message, so it holds what seldom changes; the tail is theirs to fight for. */
+struct endpoint {
+    uint32_t state;        /* enum endpoint_state, released after the rest */
+    uint32_t asleep;       /* 1: sleeps or is about to; the futex */
+    uint32_t always_wake;  /* whoever stores has to exchange `asleep`, not only to look at it */
+    uint32_t cell_count;   /* a power of two */
+    uint64_t queue_offset; /* of the cells in the arena, kept until the job ends */
+    uint64_t queue_head;   /* the owner's, kept while closed */
+    uint8_t line[LEAT_SIGNAL_BYTES - 32];
+    uint64_t queue_tail; /* the next cell to be claimed, or one that is behind it */
+    uint8_t tail_line[LEAT_SIGNAL_BYTES - 8];
+};
+
 struct arena_head {
     struct leat_signal published; /* raised on every change of the directory */
     uint32_t slot_count;          /* slots ever used */
     uint32_t unused[15];
+    struct endpoint endpoint;
     struct region_slot slot[LEAT_REGION_SLOTS];
     struct reduce_slot reduce;
     struct mail_cell mail[]; /* [rank_count], touched for peers in use only */

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEAT_LAYOUT 2 /* of everything in job.h that lies in the segment; raise on any change */
+#define LEAT_LAYOUT 3 /* of everything in job.h that lies in the segment; raise on any change */
 
 #define STRING(x) #x
 #define NUMBER(x) STRING(x)
@@ -48,6 +48,7 @@ static int fill_head(int fd, uint64_t head_bytes, int rank_count, uint64_t arena
                          (unsigned long long)head_bytes, strerror(errno));
     head->rank_count = (uint32_t)rank_count;
     head->threads = threads;
+    head->creator_pid = getpid();
     head->arena_bytes = arena_bytes;
     head->first_arena = head_bytes;
     struct timespec now;
