@@ -203,7 +203,7 @@ static inline int slice_run(struct slice *slice, const struct slice_command *com
     *value_count = 5;
     if (strcmp(what, "flood") == 0)
         return slice_flood(slice, amount, count, values);
-    return slice_fail(slice, "no such slice", amount);
+    return way_other(slice->way, what, values, value_count);
 }
 
 /* Serves until the end, or to the first error, which it answers and returns. */

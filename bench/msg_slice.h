@@ -29,7 +29,7 @@ enum { SLICE_TAG_DATA = 1, SLICE_TAG_ACK = 2 };
 /*
  * What the includer defines. All but way_wrong return 0, or negative once way_wrong has a text.
  * Requests are numbered from 0 to 2 * SLICE_WINDOW - 1; way_finish waits for the first `count`.
- * way_poll keeps the library going and receives nothing.
+ * way_poll keeps the library going and receives nothing. way_other runs slices of one side alone.
  */
 struct way;
 static int way_send(struct way *way, const void *data, size_t bytes, int peer, int tag);
@@ -41,6 +41,7 @@ static int way_poll(struct way *way);
 static int way_barrier(struct way *way);
 static int way_broadcast(struct way *way, void *data, size_t bytes, int root);
 static int way_sum(struct way *way, const double *from, double *to, size_t count);
+static int way_other(struct way *way, const char *what, double *values, int *value_count);
 static const char *way_wrong(struct way *way);
 
 struct slice {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MPI side of `leat bench halo`: pack through the index map, MPI_Sendrecv straight into the
 // ghosts' place, read every ghost. What a code without leat does today, without its needless copy.
+// usage: PROGRAM DIRECTORY SIDE, started by mpirun.
 
 #include "halo_slice.h"
 
@@ -26,25 +27,32 @@ static void exchange(uint32_t atoms, int peer)
 int main(int argc, char **argv)
 {
     int rank;
-    struct slice_pipes pipes;
-    uint32_t atoms, iterations;
+    struct slice_pipes pipes = {0};
+    struct slice_command command;
+    const char *wrong = NULL;
     volatile float sink = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     packed = malloc(3 * sizeof(float) * SLICE_ATOMS_MAX);
     home = calloc(9 * SLICE_ATOMS_MAX, sizeof(float));
     index_map = malloc(sizeof(uint32_t) * SLICE_ATOMS_MAX);
-    if (argc < 2 || !packed || !home || !index_map || slice_open(argv[1], "openmpi", rank, &pipes))
+    if (argc != 3 || !packed || !home || !index_map || slice_open(argv[1], argv[2], rank, &pipes))
         MPI_Abort(MPI_COMM_WORLD, 1);
-    while (slice_next(&pipes, &atoms, &iterations)) {
+    while (slice_next(&pipes, &command)) {
+        if (!slice_is_halo(&command, &wrong)) {
+            slice_answer(&pipes, wrong, NULL, 0);
+            continue;
+        }
+        uint32_t atoms = (uint32_t)command.amount;
         slice_index(atoms, index_map);
         MPI_Barrier(MPI_COMM_WORLD);
         double begin = MPI_Wtime();
-        for (uint32_t i = 0; i < iterations; i++) {
+        for (uint64_t i = 0; i < command.count; i++) {
             exchange(atoms, 1 - rank);
             sink = sink + slice_consume(home + 6 * (size_t)atoms, atoms);
         }
-        slice_answer(&pipes, (MPI_Wtime() - begin) * 1e9 / iterations, 0);
+        double ns = (MPI_Wtime() - begin) * 1e9 / (double)command.count;
+        slice_answer(&pipes, NULL, &ns, 1);
     }
     MPI_Finalize();
     return 0;

@@ -9,6 +9,7 @@
 // Errors are fatal by MPI's default and print their own text, so that no call's result is looked
 // at.
 struct way {
+    const char *wrong;
     MPI_Request request[2 * SLICE_WINDOW];
     MPI_Request never; // what way_poll tests
 };
@@ -74,10 +75,16 @@ static int way_sum(struct way *way, const double *from, double *to, size_t count
     return MPI_Allreduce(from, to, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static int way_other(struct way *way, const char *what, double *values, int *value_count)
+{
+    (void)what, (void)values, (void)value_count;
+    way->wrong = "there is no such slice";
+    return -1;
+}
+
 static const char *way_wrong(struct way *way)
 {
-    (void)way;
-    return "MPI has reported it";
+    return way->wrong ? way->wrong : "MPI has reported it";
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,9 @@
 #include "bench_halo.h"
 
 #include "../bench/halo_slice.h"
-#include "core/region.h"
+#include "bench_flag.h"
+#include "core/error.h"
+#include "core/job.h"
 #include "leat/halo.h"
 
 #include <errno.h>
@@ -16,12 +18,12 @@ struct rank {
     int rank;
     enum leat_mode mode;
     uint32_t *index;
-    leat_region *region, *flag_here, *flag_there;
+    leat_region *region;
+    struct bench_flag flag;
     float *x;
     leat_plan *plan;
     leat_halo *halo;
     volatile float sink;
-    uint64_t flags; /* raised so far, the same on both sides */
 };
 
 static int open_region(struct rank *rank)
@@ -34,12 +36,7 @@ static int open_region(struct rank *rank)
         return error;
     leat_region_info_get(rank->region, &info);
     rank->x = info.address;
-    options = (leat_region_options){
-        .size = sizeof options, .bytes = LEAT_SIGNAL_BYTES, .name = "bench.flag"};
-    error = leat_region_alloc(rank->job, &options, &rank->flag_here);
-    options = (leat_region_options){
-        .size = sizeof options, .name = "bench.flag", .owner = 1 - rank->rank};
-    return error ? error : leat_region_register(rank->job, &options, &rank->flag_there);
+    return 0;
 }
 
 static int open_halo(struct rank *rank, uint32_t atoms)
@@ -60,26 +57,6 @@ static int open_halo(struct rank *rank, uint32_t atoms)
     const leat_halo_options options = {
         .size = sizeof options, .mode = rank->mode, .field_count = 1, .fields = &field};
     return error ? error : leat_halo_open(rank->job, rank->plan, &options, &rank->halo);
-}
-
-// A flag back and forth, the way every exchange's signal goes; nanoseconds one way.
-static double flag_ns(struct rank *rank)
-{
-    enum { ROUNDS = 2000 };
-    struct leat_signal *here = (struct leat_signal *)rank->flag_here->address;
-    struct leat_signal *there = (struct leat_signal *)rank->flag_there->address;
-    uint64_t start = rank->flags, begin = leat_now_ns();
-    rank->flags += ROUNDS;
-    for (uint64_t i = 1; i <= ROUNDS; i++) {
-        if (rank->rank == 0)
-            leat_signal_raise(there, start + i);
-        if (leat_signal_wait(rank->job, here, start + i, 1 - rank->rank,
-                             begin + rank->job->timeout_ns, NULL))
-            return 0;
-        if (rank->rank == 1)
-            leat_signal_raise(there, start + i);
-    }
-    return (double)(leat_now_ns() - begin) / (2.0 * ROUNDS);
 }
 
 struct consumer {
@@ -117,31 +94,39 @@ static int run_slice(struct rank *rank, uint32_t atoms, uint32_t iterations, dou
     return error;
 }
 
-static int serve(struct rank *rank, const char *directory)
+static int measure(struct rank *rank, const struct slice_command *command, double *ns)
+{
+    const char *wrong = NULL;
+    if (strcmp(command->what, "flag") == 0)
+        return bench_flag_measure(&rank->flag, rank->job, ns);
+    if (!slice_is_halo(command, &wrong))
+        return leat_fail(-EINVAL, "%s", wrong);
+    int error = open_halo(rank, (uint32_t)command->amount);
+    if (!error)
+        error = run_slice(rank, (uint32_t)command->amount, (uint32_t)command->count, ns);
+    leat_halo_free(rank->halo);
+    leat_plan_free(rank->plan);
+    rank->halo = NULL;
+    rank->plan = NULL;
+    return error;
+}
+
+static int serve(struct rank *rank, const char *directory, const char *side)
 {
     struct slice_pipes pipes;
-    uint32_t atoms, iterations;
+    struct slice_command command;
     int error = 0;
-    if (slice_open(directory, "leat", rank->rank, &pipes))
+    if (slice_open(directory, side, rank->rank, &pipes))
         return leat_fail(-EIO, "cannot open the benchmark's pipes in %s", directory);
-    while (!error && slice_next(&pipes, &atoms, &iterations)) {
-        double ns = 0, flag = 0;
-        error = open_halo(rank, atoms);
-        if (!error) {
-            flag = flag_ns(rank);
-            error = run_slice(rank, atoms, iterations, &ns);
-        }
-        leat_halo_free(rank->halo);
-        leat_plan_free(rank->plan);
-        rank->halo = NULL;
-        rank->plan = NULL;
-        if (!error)
-            slice_answer(&pipes, ns, flag);
+    while (!error && slice_next(&pipes, &command)) {
+        double values[SLICE_VALUES_MAX] = {0};
+        error = measure(rank, &command, values);
+        slice_answer(&pipes, error ? leat_error_detail() : NULL, values, 1);
     }
     return error;
 }
 
-int bench_halo_rank(const char *directory, enum leat_mode mode)
+int bench_halo_rank(const char *directory, const char *side, enum leat_mode mode)
 {
     struct rank rank = {.mode = mode};
     leat_job_info info = {.size = sizeof info};
@@ -153,7 +138,7 @@ int bench_halo_rank(const char *directory, enum leat_mode mode)
     rank.index = malloc(sizeof(uint32_t) * SLICE_ATOMS_MAX);
     error = rank.index ? open_region(&rank) : leat_fail(-ENOMEM, "no memory for an index map");
     if (!error)
-        error = serve(&rank, directory);
+        error = serve(&rank, directory, side);
     leat_close(rank.job, error ? leat_error_detail() : NULL);
     free(rank.index);
     return error;
