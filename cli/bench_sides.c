@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { ANSWER_S = 120, END_MS = 10000 };
+enum { ANSWER_S = 120, END_MS = 10000, FAILED_MS = 2000 };
 
 const char *const bench_peer_names[BENCH_PEER_COUNT] = {"openmpi", "mpich"};
 
@@ -199,14 +199,16 @@ static int send_command(const struct bench_sides *sides, const struct bench_side
     return 0;
 }
 
+// Ranks that sleep end by themselves, without the noise that launchers make about signals.
 static void end_side(const struct bench_sides *sides, struct bench_side *side, int error)
 {
     if (side->pid <= 0)
         return;
-    if (error || send_command(sides, side, "end 0 0\n"))
-        kill(side->pid, SIGTERM);
+    int patience_ms = send_command(sides, side, "end 0 0\n") ? 0 : error ? FAILED_MS : END_MS;
     for (int ms = 0; waitpid(side->pid, NULL, WNOHANG) == 0; ms += 10) {
-        if (ms == END_MS)
+        if (ms == patience_ms)
+            kill(side->pid, SIGTERM);
+        if (ms == patience_ms + END_MS)
             kill(side->pid, SIGKILL);
         usleep(10000);
     }

@@ -80,7 +80,7 @@ struct bench_side *bench_add_peer(struct bench_sides *sides, int peer, const cha
 
 int bench_start(struct bench_sides *sides);
 
-/* Ends the ranks, by force after an error, and removes the pipes. */
+/* Ends the ranks, by force those that do not come, and removes the pipes. */
 void bench_close(struct bench_sides *sides, int error);
 
 /*
