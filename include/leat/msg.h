@@ -81,7 +81,7 @@ typedef struct leat_status {
  */
 typedef struct leat_request {
     leat_status status;
-    uint64_t opaque[21];
+    uint64_t opaque[24];
 } leat_request;
 
 /*
@@ -89,7 +89,7 @@ typedef struct leat_request {
  * place in *index (may be NULL), and that request becomes "no request", so that the next wait finds
  * another. NULL pointers among `requests` and no-requests are passed over; with none left both
  * modes return 0 (any: *index = count). `timeout_s` < 0: no deadline; 0: only looks and makes
- * progress (also with count 0).
+ * progress.
  *
  * The error of a finished request comes back, of the first in order for LEAT_WAIT_ALL, which waits
  * for the others all the same. Each request's own is in its status.

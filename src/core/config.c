@@ -27,21 +27,36 @@
 
 enum { LINE_MAXIMUM = 4096 }; // bytes of a line of the settings file
 
+#define IN(member) offsetof(struct config, member)
+
 const struct setting leat_settings[SETTING_COUNT] = {
     [SETTING_TIMEOUT] = {"LEAT_TIMEOUT", KIND_SECONDS, "30", 0.001, 86400,
-                         "longest wait for a peer, in seconds"},
+                         "longest wait for a peer, in seconds", IN(timeout_s)},
     [SETTING_ARENA] = {"LEAT_ARENA", KIND_BYTES, "4G", 16777216.0, 1099511627776.0,
-                       "address space a rank for regions, in bytes (K, M, G, T)"},
+                       "address space a rank for regions, in bytes (K, M, G, T)", IN(arena_bytes)},
     [SETTING_PATHS] = {"LEAT_PATHS", KIND_TEXT, "auto", 0, 0,
-                       "paths that may be taken: auto, require:NAME or forbid:NAME[,NAME]"},
+                       "paths that may be taken: auto, require:NAME or forbid:NAME[,NAME]",
+                       IN(paths)},
     [SETTING_BLOCKS] = {"LEAT_BLOCKS", KIND_INTEGER, "1", 1, 256,
-                        "blocks of a kernel on the CPU device"},
-    [SETTING_SPIN] = {"LEAT_SPIN", KIND_INTEGER, "20", 0, 100000,
-                      "how long a wait spins before it yields, in microseconds"},
+                        "blocks of a kernel on the CPU device", IN(block_count)},
+    [SETTING_SPIN] = {"LEAT_SPIN", KIND_MICROSECONDS, "20", 0, 100000,
+                      "how long a wait spins before it yields, in microseconds", IN(spin_ns)},
     [SETTING_LOG] = {"LEAT_LOG", KIND_TEXT, "warn", 0, 0,
-                     "messages on stderr: error, warn, info or debug"},
+                     "messages on stderr: error, warn, info or debug", IN(log_level)},
     [SETTING_TRACE] = {"LEAT_TRACE", KIND_TEXT, "off", 0, 0,
-                       "file for a Chrome trace of all ranks, written as they close, or off"},
+                       "file for a Chrome trace of all ranks, written as they close, or off",
+                       IN(trace)},
+    [SETTING_MSG_BUDGET] = {"LEAT_MSG_BUDGET", KIND_BYTES, "64M", 1048576.0, 1099511627776.0,
+                            "most memory a rank's message layer may hold, in bytes",
+                            IN(msg_budget_bytes)},
+    [SETTING_MSG_PEERS] = {"LEAT_MSG_PEERS", KIND_INTEGER, "1024", 1, 32000,
+                           "peers that may have a ring at a rank, as far as the budget allows",
+                           IN(msg_peers)},
+    [SETTING_MSG_EAGER] = {"LEAT_MSG_EAGER", KIND_BYTES, "32K", 0, 32768,
+                           "largest message that a ring carries, in bytes", IN(msg_eager_bytes)},
+    [SETTING_MSG_SHARE] = {"LEAT_MSG_SHARE", KIND_BYTES, "32K", 4096, 1099511627776.0,
+                           "smallest message that sender and receiver copy together, in bytes",
+                           IN(msg_share_bytes)},
 };
 
 static const char *const log_words[] = {"error", "warn", "info", "debug"};
@@ -264,7 +279,8 @@ static int parse_number(const struct setting *setting, const char *text, const c
     } else if (!parse_decimal(text, value)) {
         return out_of_range(setting, where, text);
     }
-    bool whole = setting->kind != KIND_INTEGER || !text[strspn(text, "0123456789")];
+    bool integer = setting->kind == KIND_INTEGER || setting->kind == KIND_MICROSECONDS;
+    bool whole = !integer || !text[strspn(text, "0123456789")];
     return whole && in_range(setting, *value) ? 0 : out_of_range(setting, where, text);
 }
 
@@ -284,18 +300,17 @@ static int assign(struct loader *loader, enum setting_id id, const char *text)
         error = check_log_word(text, loader->where, &config->log_level);
     if (error)
         return error;
-    if (id == SETTING_TIMEOUT)
-        config->timeout_s = value;
-    else if (id == SETTING_ARENA)
-        config->arena_bytes = (uint64_t)value;
-    else if (id == SETTING_PATHS)
-        snprintf(config->paths, sizeof config->paths, "%s", text);
-    else if (id == SETTING_BLOCKS)
-        config->block_count = (int)value;
-    else if (id == SETTING_TRACE)
-        snprintf(config->trace, sizeof config->trace, "%s", text);
-    else if (id == SETTING_SPIN)
-        config->spin_ns = (uint64_t)value * 1000;
+    void *at = (char *)config + setting->offset;
+    if (setting->kind == KIND_SECONDS)
+        *(double *)at = value;
+    else if (setting->kind == KIND_BYTES)
+        *(uint64_t *)at = (uint64_t)value;
+    else if (setting->kind == KIND_INTEGER)
+        *(int *)at = (int)value;
+    else if (setting->kind == KIND_MICROSECONDS)
+        *(uint64_t *)at = (uint64_t)value * 1000;
+    else if (id != SETTING_LOG)
+        snprintf(at, sizeof config->paths, "%s", text);
     config->source[id] = loader->source;
     return 0;
 }
@@ -552,30 +567,23 @@ static void print_bytes(uint64_t bytes, char *text, size_t text_bytes)
 
 void leat_config_print(const struct config *config, enum setting_id id, char *text, size_t bytes)
 {
-    switch (id) {
-    case SETTING_TIMEOUT:
-        snprintf(text, bytes, "%.10g", config->timeout_s);
+    const void *at = (const char *)config + leat_settings[id].offset;
+    switch (leat_settings[id].kind) {
+    case KIND_SECONDS:
+        snprintf(text, bytes, "%.10g", *(const double *)at);
         break;
-    case SETTING_ARENA:
-        print_bytes(config->arena_bytes, text, bytes);
+    case KIND_BYTES:
+        print_bytes(*(const uint64_t *)at, text, bytes);
         break;
-    case SETTING_PATHS:
-        snprintf(text, bytes, "%s", config->paths);
+    case KIND_INTEGER:
+        snprintf(text, bytes, "%d", *(const int *)at);
         break;
-    case SETTING_BLOCKS:
-        snprintf(text, bytes, "%d", config->block_count);
+    case KIND_MICROSECONDS:
+        snprintf(text, bytes, "%llu", (unsigned long long)(*(const uint64_t *)at / 1000));
         break;
-    case SETTING_SPIN:
-        snprintf(text, bytes, "%llu", (unsigned long long)(config->spin_ns / 1000));
-        break;
-    case SETTING_LOG:
-        snprintf(text, bytes, "%s", log_words[config->log_level]);
-        break;
-    case SETTING_TRACE:
-        snprintf(text, bytes, "%s", config->trace);
-        break;
-    case SETTING_COUNT:
-        text[0] = '\0';
+    case KIND_TEXT:
+        snprintf(text, bytes, "%s",
+                 id == SETTING_LOG ? log_words[config->log_level] : (const char *)at);
         break;
     }
 }

@@ -24,12 +24,17 @@ enum setting_id {
     SETTING_SPIN,
     SETTING_LOG,
     SETTING_TRACE,
+    SETTING_MSG_BUDGET,
+    SETTING_MSG_PEERS,
+    SETTING_MSG_EAGER,
+    SETTING_MSG_SHARE,
     SETTING_COUNT
 };
 
 enum setting_source { FROM_DEFAULT, FROM_FILE, FROM_ENVIRONMENT, FROM_ARGUMENT };
 
-enum setting_kind { KIND_SECONDS, KIND_BYTES, KIND_INTEGER, KIND_TEXT };
+/* Each kind has one type in struct config: double, uint64_t, int, uint64_t in ns, char[128]. */
+enum setting_kind { KIND_SECONDS, KIND_BYTES, KIND_INTEGER, KIND_MICROSECONDS, KIND_TEXT };
 
 struct setting {
     const char *name; /* LEAT_... */
@@ -37,6 +42,7 @@ struct setting {
     const char *fallback; /* as a user would write it */
     double minimum, maximum;
     const char *help;
+    size_t offset; /* in struct config */
 };
 
 extern const struct setting leat_settings[SETTING_COUNT];
@@ -49,6 +55,8 @@ struct config {
     uint64_t spin_ns;
     int log_level;
     char trace[128]; /* file, or "off" */
+    uint64_t msg_budget_bytes, msg_eager_bytes, msg_share_bytes;
+    int msg_peers;
     enum setting_source source[SETTING_COUNT];
 };
 

@@ -142,6 +142,7 @@ struct counts {
 };
 
 struct device;
+struct msg_engine;
 struct trace;
 
 /* What a layer above has opened on a job, so that leat_close can let go of it: the handle then only
@@ -162,6 +163,8 @@ struct leat_job {
     struct job_child *children;
     uint64_t reduce_epoch;
     struct mail *mail;
+    struct msg_engine *msg; /* made at first use */
+    struct job_child msg_child;
     struct device *device;
     struct trace *trace;    /* NULL unless slices are recorded */
     uint64_t halo_sequence; /* halos opened so far: names their boards */

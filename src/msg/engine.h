@@ -72,7 +72,8 @@ enum peer_todo {
     TODO_FOUND = 1 << 10, /* FOUND, ABSENT or BEHIND, as a new look tells */
     TODO_TAKE = 1 << 11,  /* TAKE, or LEAVE */
     TODO_LOOK = 1 << 12,
-    TODO_GIVE = 1 << 13
+    TODO_GIVE = 1 << 13,
+    TODO_END = 1 << 14
 };
 
 enum peer_flags {
@@ -83,7 +84,10 @@ enum peer_flags {
     PEER_ABSENT = 1 << 3, /* sending: it was told that we have none; LOOK is due for new ones */
     PEER_LOST = 1 << 4,
     PEER_REJECTING = 1 << 5, /* receiving: the next messages by queue are dropped */
-    PEER_TODO = 1 << 6       /* is in the list of peers with something to do */
+    PEER_TOLD = 1 << 6,      /* sending: it knows that we hold back, for want of handles */
+    PEER_SHORT = 1 << 7,     /* receiving: it said so */
+    PEER_USED = 1 << 8,      /* the record is in use */
+    PEER_TODO = 1 << 9       /* is in the list of peers with something to do */
 };
 
 /* A peer in use. Everything that is larger or rarer lies elsewhere: this is what a peer costs. */
@@ -167,7 +171,12 @@ struct msg_engine {
     struct msg_request *rendezvous; /* whose bytes this rank moves; circular, by next, previous */
     struct msg_schedule *schedules;
     leat_comm *world, *comms;
+    uint64_t rendezvous_count;
+    struct msg_shares *shares;
+    bool mapped;       /* the network gives addresses of peers' memory */
+    bool direct_known; /* bulk_get has worked */
     struct msg_hold *hold;
+    uint32_t holding; /* peers whose messages are held back */
     uint32_t next_context;
     uint64_t now_ns, ticks;
     uint64_t events; /* things that happened: tells a waiter whether progress made any */
@@ -205,6 +214,10 @@ void msg_start_send(struct msg_engine *engine, struct msg_request *request, leat
                     uint32_t context, leat_data data, int peer, int tag, bool synchronous);
 void msg_start_receive(struct msg_engine *engine, struct msg_request *request, leat_comm *comm,
                        uint32_t context, leat_data data, int peer, int tag);
+
+/* Takes a send or receive back as far as can be. 0: it is finished with -ECANCELED, and the engine
+ * will not touch it or its data again; -EALREADY: its bytes are being moved, it ends by itself. */
+int msg_drop(struct msg_request *request);
 
 /* Sets the status and makes the request finished. */
 void msg_finish(struct msg_request *request, int error);

@@ -102,11 +102,19 @@ static void append_unexpected(struct msg_matcher *matcher, struct msg_unexpected
     bin->tail = message->self;
 }
 
-// Memory for twice as many bins, or NULL: that many would take too much of the pool from the
-// envelopes, or there is none; longer bins are slower and nothing else.
+// Memory for twice as many bins, or NULL: longer bins are slower and nothing else, so they neither
+// take what envelopes may need nor, where the budget is less than the limits together, what cells
+// may: has_room has foretold it.
 static void *more_bins(struct msg_matcher *matcher, uint64_t bytes)
 {
-    if (msg_heap_bytes(bytes) > matcher->pools->pool[POOL_HEADERS].limit / 8)
+    const struct msg_pools *pools = matcher->pools;
+    const struct msg_pool *headers = &pools->pool[POOL_HEADERS];
+    const struct msg_pool *cells = &pools->pool[POOL_BYTES];
+    uint64_t charged = msg_heap_bytes(bytes), left = headers->limit - headers->used;
+    uint64_t needed = left;
+    if (charged > headers->limit / 8 || left < charged + headers->limit / 4 ||
+        __builtin_add_overflow(needed, cells->limit - cells->used, &needed) ||
+        needed > pools->budget - pools->used)
         return NULL;
     return msg_alloc(matcher->pools, POOL_HEADERS, bytes);
 }
@@ -205,6 +213,8 @@ void msg_match_post(struct msg_matcher *matcher, struct msg_request *request)
 
 void msg_match_withdraw(struct msg_matcher *matcher, struct msg_request *request)
 {
+    if (matcher->cursor == request)
+        matcher->cursor = request->previous;
     if (request->previous)
         request->previous->next = request->next;
     else
@@ -237,8 +247,6 @@ static struct msg_request *first_fitting(struct msg_request *request,
 struct msg_request *msg_match_arrival(struct msg_matcher *matcher,
                                       const struct msg_envelope *envelope)
 {
-    if (matcher->unexpected_count >> matcher->unexpected_bits)
-        grow_unexpected_bins(matcher);
     if (!matcher->posted_count)
         return NULL;
     uint32_t bin = bin_of(matcher->posted_bits, envelope->context, envelope->source, envelope->tag);
@@ -254,9 +262,15 @@ struct msg_request *msg_match_arrival(struct msg_matcher *matcher,
 
 struct msg_request *msg_match_next_posted(const struct msg_matcher *matcher, uint64_t stamp)
 {
-    struct msg_request *request = matcher->posted_head;
+    // From where the last answer was, since the next question is mostly about its neighbour.
+    struct msg_request *before = matcher->cursor;
+    while (before && before->stamp > stamp)
+        before = before->previous;
+    struct msg_request *request = before ? before->next : matcher->posted_head;
     while (request && request->stamp <= stamp)
         request = request->next;
+    if (request) // a place remembered changes nothing that callers can see
+        ((struct msg_matcher *)(uintptr_t)matcher)->cursor = request;
     return request;
 }
 
@@ -286,6 +300,8 @@ struct msg_unexpected *msg_match_add(struct msg_matcher *matcher,
     uint32_t index = msg_slab_take(&matcher->headers);
     if (!index)
         return NULL;
+    if (matcher->unexpected_count >> matcher->unexpected_bits)
+        grow_unexpected_bins(matcher);
     struct msg_unexpected *message = unexpected_at(matcher, index);
     message->envelope = *envelope;
     message->stamp = matcher->next_stamp++;

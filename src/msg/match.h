@@ -66,6 +66,7 @@ struct msg_matcher {
     uint64_t posted_count, unexpected_count;
     struct msg_request *posted_head, *posted_tail; /* all, in order of posting */
     struct msg_request *wild_head, *wild_tail;     /* by bin_next, bin_previous */
+    struct msg_request *cursor;                    /* what next_posted last said, or NULL */
     uint32_t head, tail;                           /* unexpected, in order of arrival */
     uint32_t posted_bits, unexpected_bits;         /* log2 of the bins */
     struct msg_posted_bin *posted_bin;
@@ -90,24 +91,25 @@ static inline bool msg_fits(uint32_t context, int32_t from, int32_t tag,
 void msg_match_post(struct msg_matcher *matcher, struct msg_request *request);
 /* Takes a receive out (cancel, or a match made elsewhere); it must be posted. */
 void msg_match_withdraw(struct msg_matcher *matcher, struct msg_request *request);
-/* The posted receive that an arriving message takes, withdrawn; NULL: none. May grow the bins, so
- * ask it before has_room. */
+/* The posted receive that an arriving message takes, withdrawn; NULL: none. */
 struct msg_request *msg_match_arrival(struct msg_matcher *matcher,
                                       const struct msg_envelope *envelope);
-/* The posted receive with the lowest stamp above `stamp` (0: the first), not withdrawn. Linear; the
- * one after a receive that is still posted is its `next`. */
+/* The posted receive with the lowest stamp above `stamp` (0: the first), not withdrawn. Linear in
+ * the distance to the last answer, so in constant time for one after the other. */
 struct msg_request *msg_match_next_posted(const struct msg_matcher *matcher, uint64_t stamp);
 
 /* The oldest unexpected message that fits, left in place; NULL: none. */
 struct msg_unexpected *msg_match_find(const struct msg_matcher *matcher, uint32_t context,
                                       int32_t from, int32_t tag);
-/* Stores an envelope, without bytes and as UNEXPECTED_WHOLE; NULL: the pool of headers is full. */
+/* Stores an envelope, without bytes and as UNEXPECTED_WHOLE; NULL: the pool of headers is full. May
+ * grow the bins. */
 struct msg_unexpected *msg_match_add(struct msg_matcher *matcher,
                                      const struct msg_envelope *envelope);
 /* Whether a message with that many bytes to store would fit now, envelope and cells: then add and
  * stores that sum up to `bytes` succeed, but for the system's own lack of memory. */
 bool msg_match_has_room(const struct msg_matcher *matcher, uint64_t bytes);
-/* The same for `messages` with that many bytes each. */
+/* The same for `messages` with that many bytes each (exact where the limits add up to the budget,
+ * and up to a quarter of the pool of headers, which bins leave free). */
 bool msg_match_has_room_for(const struct msg_matcher *matcher, uint64_t messages, uint64_t bytes);
 /* Appends bytes to a message's cells; 0 or -ENOBUFS (nothing appended). */
 int msg_match_store(struct msg_matcher *matcher, struct msg_unexpected *message, const void *from,

@@ -25,6 +25,13 @@ struct msg_token {
     uint64_t word[3];
 };
 
+/* No memory: what is meant cannot be reached. */
+#define msg_token_none ((struct msg_token){{UINT64_MAX, 0, 0}})
+static inline bool msg_token_is_none(const struct msg_token *token)
+{
+    return token->word[0] == UINT64_MAX;
+}
+
 /* A get or put that is under way; the network sets `finished` when it is over. */
 struct msg_transfer {
     int finished; /* 0 under way, 1 done, negative errno */
@@ -57,7 +64,8 @@ struct msg_net_ops {
     int (*expose)(struct msg_net *net, int peer, const void *address, uint64_t bytes,
                   struct msg_token *token);
     void (*hide)(struct msg_net *net, const struct msg_token *token);
-    /* Where this rank can load and store the peer's memory, or NULL. */
+    /* Where this rank can load and store the peer's memory, or NULL. For memory of alloc it is all
+     * or nothing: a network maps all ranks' or none's. */
     void *(*map)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t bytes);
 
     /* Small ordered-by-flag put (see above), copied before it returns; 1 or 2 pieces. 0 or

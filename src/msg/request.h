@@ -26,6 +26,7 @@ enum msg_request_state {
     STATE_FLIGHT,     /* send: given to the queue, not acknowledged */
     STATE_RENDEZVOUS, /* send: announced by handle; receive: bytes are coming */
     STATE_PARTIAL,    /* receive: fragments are coming */
+    STATE_ANNOUNCED,  /* matched by a probe: its bytes are with the sender */
     STATE_TAKING      /* receive: asked for at the sender that holds the message back */
 };
 
@@ -53,11 +54,12 @@ struct msg_request {
     uint64_t total;         /* bytes of the message */
     uint64_t done;          /* bytes moved so far */
     union {
-        struct msg_unexpected *message; /* matched by a probe */
-        struct msg_schedule *schedule;  /* collective */
-        uint64_t produced;              /* rendezvous by pipe or share: see rendezvous.c */
+        struct msg_unexpected *message_taken; /* matched by a probe, or NULL */
+        struct msg_schedule *schedule;        /* collective */
+        uint64_t produced;                    /* rendezvous by pipe or share: see rendezvous.c */
     };
-    struct msg_token token; /* rendezvous: the peer's memory; own memory while announced */
+    struct msg_token token;  /* rendezvous: the peer's memory; own memory while announced */
+    struct msg_token helped; /* send: the receiver's memory or pipe */
     uint32_t context;
     int32_t peer; /* rank in the job, or -1 */
     int32_t tag;

@@ -28,6 +28,7 @@ enum msg_wire_kind {
     WIRE_SWITCH,  /* from here on by ring; credit words are at token */
     WIRE_REVOKE,  /* end the ring */
     WIRE_ENDED,   /* its END has been read */
+    WIRE_CREDIT,  /* read so far: `bytes` slots, bytes of the bulk area as payload (unmapped) */
     WIRE_CLEAR,   /* rendezvous: the receive's handle, a pipe or memory (token) to write to */
     WIRE_FINISH,  /* rendezvous: handle is finished; bytes: moved by the writer of this */
     WIRE_MATCHED, /* synchronous send `handle` was matched */
@@ -46,8 +47,7 @@ enum msg_wire_kind {
 enum msg_wire_flags {
     WIRE_SYNCHRONOUS = 1, /* tell the sender of the match */
     WIRE_BULK = 2,        /* ring: the payload is in the bulk area; its offset is the payload */
-    WIRE_PIPE = 4,        /* CLEAR: token is a pipe, not the receive's memory */
-    WIRE_NO_TOKEN = 8     /* ANNOUNCE: the bytes cannot be read from where they are */
+    WIRE_PIPE = 4         /* CLEAR: token is a pipe, not the receive's memory */
 };
 
 struct msg_header {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipes: rendezvous through a few fragments of the receiver's memory.
+//
+// Algorithm: the receiver offers a pipe; the sender fills its fragments in order, each with its
+// number + 1 in a flag written last, as far as they have been emptied; the receiver empties them.
+// The sender reads how far that is from the pipe where it is mapped, and is told by packets
+// elsewhere. Advantage: works where the sender's memory cannot be reached, packs strided data on
+// the way, and both sides copy at once in memory that stays in the cache. Disadvantage: two copies.
+
+#include "msg/rendezvous.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FRAGMENTS 8
+#define LINE      64
+#define PACKED    4096
+
+struct pipe {
+    uint64_t emptied; // fragments
+    uint8_t line[LINE - 8];
+    struct {
+        uint64_t flag;
+        uint8_t line[LINE - 8];
+    } fragment[FRAGMENTS];
+    uint8_t data[];
+};
+
+// Strided data is packed on the stack before it is put, so fragments are small where there is no
+// mapping.
+static uint64_t fragment_bytes(const struct msg_engine *engine)
+{
+    uint64_t size = engine->tuning.pipe_bytes / FRAGMENTS;
+    return engine->mapped || size < PACKED ? size : PACKED;
+}
+
+uint64_t msg_pipe_memory(const struct msg_tuning *tuning)
+{
+    return sizeof(struct pipe) + tuning->pipe_bytes;
+}
+
+void msg_pipe_drop(struct msg_engine *engine, struct msg_request *request)
+{
+    uint64_t bytes = msg_pipe_memory(&engine->tuning);
+    engine->net->ops->free(engine->net, request->near, bytes);
+    msg_discharge(&engine->pools, POOL_STAGING, bytes);
+    request->near = NULL;
+}
+
+static bool offer(struct msg_engine *engine, struct msg_request *request)
+{
+    struct msg_token tokens[2] = {request->token, request->token};
+    struct msg_packet packet;
+    packet.header = (struct msg_header){.kind = WIRE_CLEAR,
+                                        .flags = WIRE_PIPE,
+                                        .handle = request->remote,
+                                        .bytes = msg_wanted(request),
+                                        .sequence = (uint32_t)request->produced};
+    memcpy(packet.payload, tokens, sizeof tokens);
+    return msg_control(engine, msg_peer_find(engine, request->peer), &packet, sizeof tokens);
+}
+
+void msg_pipe_want(struct msg_engine *engine, struct msg_request *request)
+{
+    uint64_t bytes = msg_pipe_memory(&engine->tuning);
+    if (!request->near) {
+        if (msg_charge(&engine->pools, POOL_STAGING, bytes))
+            return; // one that is open ends
+        if (engine->net->ops->alloc(engine->net, bytes, &request->near, &request->token)) {
+            msg_discharge(&engine->pools, POOL_STAGING, bytes);
+            request->near = NULL;
+            return;
+        }
+        request->produced = 0;
+    }
+    if (!offer(engine, request))
+        return;
+    request->mode = MODE_PIPE;
+    engine->counts.piped++;
+    engine->events++;
+}
+
+// `produced` counts the fragments that were emptied, `found` says that the sender does not know.
+void msg_pipe_step(struct msg_engine *engine, struct msg_request *request)
+{
+    struct pipe *pipe = request->near;
+    uint64_t size = fragment_bytes(engine), all = msg_wanted(request);
+    bool any = false;
+    while (request->done < all) {
+        uint64_t place = request->produced % FRAGMENTS;
+        if (__atomic_load_n(&pipe->fragment[place].flag, __ATOMIC_ACQUIRE) != request->produced + 1)
+            break;
+        uint64_t bytes = all - request->done < size ? all - request->done : size;
+        msg_layout_write(&request->data, request->done, pipe->data + place * size, bytes);
+        request->done += bytes;
+        request->produced++;
+        __atomic_store_n(&pipe->emptied, request->produced, __ATOMIC_RELEASE);
+        any = true;
+    }
+    engine->events += any;
+    if (request->done == all) {
+        msg_pipe_drop(engine, request);
+        msg_rendezvous_received(engine, request);
+        return;
+    }
+    if (any && engine->mapped)
+        msg_poke(engine, request->peer);
+    if (!engine->mapped && (any || request->found))
+        request->found = !offer(engine, request);
+}
+
+// `remote` is what is known to be emptied, `produced` the fragments filled, `helped` the pipe.
+void msg_pipe_offered(struct msg_engine *engine, struct msg_request *request,
+                      const struct msg_packet *packet)
+{
+    uint32_t emptied = packet->header.sequence;
+    if (request->mode == MODE_FILL) {
+        if (emptied <= request->produced && emptied > request->remote)
+            request->remote = emptied;
+        return;
+    }
+    if (request->mode != MODE_NONE || emptied || packet->header.bytes > request->data.bytes)
+        return;
+    memcpy(&request->helped, packet->payload, sizeof request->helped);
+    request->far = engine->net->ops->map(engine->net, request->peer, &request->helped,
+                                         msg_pipe_memory(&engine->tuning));
+    if (!request->far && engine->mapped)
+        return; // not a pipe of ours
+    request->total = packet->header.bytes;
+    request->done = request->produced = 0;
+    request->remote = 0;
+    request->mode = MODE_FILL;
+    msg_rendezvous_join(engine, request);
+}
+
+static bool put_fragment(struct msg_engine *engine, struct msg_request *request, uint64_t place,
+                         uint64_t bytes)
+{
+    uint64_t size = fragment_bytes(engine), flag = request->produced + 1;
+    uint8_t packed[PACKED];
+    const void *from = (const char *)request->data.address + request->done;
+    if (request->data.layout) {
+        msg_layout_read(&request->data, request->done, packed, bytes);
+        from = packed;
+    }
+    struct msg_piece pieces[2] = {{from, offsetof(struct pipe, data) + place * size, bytes},
+                                  {&flag, LINE * (1 + place), sizeof flag}};
+    return engine->net->ops->put(engine->net, request->peer, &request->helped, pieces, 2) == 0;
+}
+
+void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
+{
+    struct pipe *pipe = request->far;
+    uint64_t size = fragment_bytes(engine);
+    bool any = false;
+    while (request->done < request->total) {
+        uint64_t emptied =
+            pipe ? __atomic_load_n(&pipe->emptied, __ATOMIC_ACQUIRE) : request->remote;
+        if (request->produced - emptied >= FRAGMENTS)
+            break;
+        uint64_t left = request->total - request->done, bytes = left < size ? left : size;
+        uint64_t place = request->produced % FRAGMENTS;
+        if (pipe) {
+            msg_layout_read(&request->data, request->done, pipe->data + place * size, bytes);
+            __atomic_store_n(&pipe->fragment[place].flag, request->produced + 1, __ATOMIC_RELEASE);
+        } else if (!put_fragment(engine, request, place, bytes)) {
+            break;
+        }
+        request->done += bytes;
+        request->produced++;
+        any = true;
+    }
+    engine->events += any;
+    if (any && pipe)
+        msg_poke(engine, request->peer);
+    if (request->done < request->total)
+        return;
+    msg_rendezvous_leave(engine, request);
+    msg_unannounce(engine, request);
+    msg_finish(request, 0);
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who has a ring: granting, switching, giving back.
+//
+// Algorithm: the receiver grants a ring to a peer that has sent it a few messages by queue; the
+// sender, once nothing of its own is in flight by queue, says SWITCH there and goes on by ring.
+// With all rings given out, the one that has been silent longest is asked back: its sender writes
+// END as the ring's last slot and goes on by queue once the receiver has read that. Each direction
+// of a pair is on its own. Advantage: order needs no numbers, since each side finishes with one way
+// before it takes the other. Disadvantage: a sender that makes no progress keeps its ring.
+
+#include "msg/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define IDLE_TICKS                                                                                 \
+    256 /* messages that came since a ring was last used, for it to count as idle                  \
+         */
+
+static uint32_t free_place(void *const *table, uint32_t limit)
+{
+    for (uint32_t i = 1; i <= limit; i++)
+        if (!table[i])
+            return i;
+    return 0;
+}
+
+// ---- Receiving side ----
+
+static void ask_back(struct msg_engine *engine)
+{
+    struct msg_ring_in *oldest = NULL;
+    for (uint32_t i = 1; i <= engine->ring_in_count; i++) {
+        struct msg_ring_in *ring = engine->ring_in[i];
+        if (!ring)
+            continue;
+        uint8_t state = msg_peer_at(engine, ring->peer)->in_state;
+        if (state == IN_REVOKED)
+            return; // one at a time
+        if (state == IN_OPEN && !ring->held && !ring->partial && !ring->partial_message &&
+            (!oldest || ring->last_used < oldest->last_used))
+            oldest = ring;
+    }
+    if (!oldest || engine->ticks - oldest->last_used < IDLE_TICKS)
+        return;
+    msg_peer_at(engine, oldest->peer)->in_state = IN_REVOKED;
+    msg_peer_owe(engine, oldest->peer, TODO_REVOKE);
+}
+
+void msg_ring_consider(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->arrivals < UINT8_MAX)
+        peer->arrivals++;
+    if (peer->in_state != IN_NONE || peer->arrivals < engine->tuning.promote_after)
+        return;
+    if (engine->rings_live < engine->tuning.ring_limit)
+        msg_peer_owe(engine, index, TODO_GRANT);
+    else if (peer->arrivals % 16 == 0 || peer->arrivals == UINT8_MAX)
+        ask_back(engine);
+}
+
+static struct msg_ring_in *make_ring(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    uint64_t bytes = msg_ring_bytes(&engine->tuning);
+    uint32_t place = free_place((void **)engine->ring_in, engine->tuning.ring_limit);
+    if (!place || msg_charge(&engine->pools, POOL_RINGS, bytes))
+        return NULL;
+    struct msg_ring_in *ring = msg_alloc(&engine->pools, POOL_RINGS, sizeof *ring);
+    void *memory = NULL;
+    if (!ring || engine->net->ops->alloc(engine->net, bytes, &memory, &ring->token)) {
+        if (ring)
+            msg_free(&engine->pools, POOL_RINGS, ring, sizeof *ring);
+        msg_discharge(&engine->pools, POOL_RINGS, bytes);
+        return NULL;
+    }
+    ring->slots = memory;
+    ring->bulk = (uint8_t *)memory + (uint64_t)engine->tuning.ring_slots * MSG_SLOT_BYTES;
+    ring->peer = index;
+    ring->last_used = engine->ticks;
+    engine->ring_in[place] = ring;
+    if (place > engine->ring_in_count)
+        engine->ring_in_count = place;
+    engine->rings_live++;
+    peer->ring_in = (uint16_t)place;
+    peer->in_state = IN_GRANTED;
+    return ring;
+}
+
+bool msg_ring_grant(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    struct msg_ring_in *ring = NULL;
+    if (peer->in_state == IN_GRANTED)
+        ring = engine->ring_in[peer->ring_in]; // made before, but the packet found no room
+    else if (peer->in_state == IN_NONE && engine->rings_live < engine->tuning.ring_limit)
+        ring = make_ring(engine, index);
+    if (!ring) {
+        peer->arrivals = 0; // asks again after some more
+        return true;
+    }
+    struct msg_packet packet;
+    packet.header = (struct msg_header){.kind = WIRE_GRANT};
+    memcpy(packet.payload, &ring->token, sizeof ring->token);
+    if (!msg_control(engine, index, &packet, sizeof ring->token))
+        return false;
+    engine->counts.promoted++;
+    return true;
+}
+
+void msg_ring_switched(struct msg_engine *engine, uint32_t index, const struct msg_packet *packet)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->in_state != IN_GRANTED)
+        return;
+    struct msg_ring_in *ring = engine->ring_in[peer->ring_in];
+    memcpy(&ring->credit_token, packet->payload, sizeof ring->credit_token);
+    ring->credit =
+        engine->net->ops->map(engine->net, peer->rank, &ring->credit_token, sizeof *ring->credit);
+    peer->in_state = IN_OPEN;
+}
+
+void msg_ring_drop_in(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (!peer->ring_in)
+        return;
+    struct msg_ring_in *ring = engine->ring_in[peer->ring_in];
+    uint64_t bytes = msg_ring_bytes(&engine->tuning);
+    engine->net->ops->free(engine->net, ring->slots, bytes);
+    msg_discharge(&engine->pools, POOL_RINGS, bytes);
+    engine->ring_in[peer->ring_in] = NULL;
+    msg_free(&engine->pools, POOL_RINGS, ring, sizeof *ring);
+    while (engine->ring_in_count && !engine->ring_in[engine->ring_in_count])
+        engine->ring_in_count--;
+    peer->ring_in = 0;
+    peer->in_state = IN_NONE;
+    peer->arrivals = 0;
+    engine->rings_live--;
+}
+
+// A grant that the sender has no memory for.
+void msg_ring_declined(struct msg_engine *engine, uint32_t index)
+{
+    if (msg_peer_at(engine, index)->in_state == IN_GRANTED)
+        msg_ring_drop_in(engine, index);
+}
+
+// ---- Sending side ----
+
+static void drop_ring_out(struct msg_engine *engine, struct msg_peer *peer)
+{
+    struct msg_ring_out *ring = engine->ring_out[peer->ring_out];
+    engine->net->ops->free(engine->net, ring->credit, sizeof *ring->credit);
+    msg_discharge(&engine->pools, POOL_RINGS, sizeof *ring->credit);
+    engine->ring_out[peer->ring_out] = NULL;
+    msg_free(&engine->pools, POOL_RINGS, ring, sizeof *ring);
+    peer->ring_out = 0;
+    peer->out_state = OUT_NONE;
+}
+
+static struct msg_ring_out *attach(struct msg_engine *engine, uint32_t index,
+                                   const struct msg_token *token)
+{
+    struct msg_net *net = engine->net;
+    int rank = msg_peer_at(engine, index)->rank;
+    if (msg_charge(&engine->pools, POOL_RINGS, sizeof(struct msg_credit)))
+        return NULL;
+    struct msg_ring_out *ring = msg_alloc(&engine->pools, POOL_RINGS, sizeof *ring);
+    void *credit = NULL;
+    if (!ring || net->ops->alloc(net, sizeof(struct msg_credit), &credit, &ring->credit_token)) {
+        if (ring)
+            msg_free(&engine->pools, POOL_RINGS, ring, sizeof *ring);
+        msg_discharge(&engine->pools, POOL_RINGS, sizeof(struct msg_credit));
+        return NULL;
+    }
+    ring->credit = credit;
+    ring->token = *token;
+    ring->peer = index;
+    ring->slots = net->ops->map(net, rank, token, msg_ring_bytes(&engine->tuning));
+    if (ring->slots)
+        ring->bulk = (uint8_t *)(ring->slots + engine->tuning.ring_slots);
+    ring->asleep = ring->slots && net->asleep ? net->asleep(net, rank) : NULL;
+    return ring;
+}
+
+void msg_ring_granted(struct msg_engine *engine, uint32_t index, const struct msg_packet *packet)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->out_state != OUT_NONE)
+        return;
+    struct msg_token token;
+    memcpy(&token, packet->payload, sizeof token);
+    uint32_t place = free_place((void **)engine->ring_out, engine->tuning.ring_limit);
+    struct msg_ring_out *ring = place ? attach(engine, index, &token) : NULL;
+    if (ring) {
+        engine->ring_out[place] = ring;
+        peer->ring_out = (uint16_t)place;
+    }
+    // Without room for it the grant is declined, in turn as well.
+    peer->out_state = OUT_GRANTED;
+    msg_peer_owe(engine, index, TODO_SWITCH);
+}
+
+bool msg_ring_switch(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->out_state != OUT_GRANTED)
+        return true;
+    struct msg_packet packet;
+    if (!peer->ring_out) {
+        packet.header = (struct msg_header){.kind = WIRE_END};
+        if (!msg_control(engine, index, &packet, 0))
+            return false;
+        peer->out_state = OUT_NONE;
+        return true;
+    }
+    if (peer->in_flight || peer->flags & (PEER_HELD | PEER_FROZEN))
+        return false;
+    struct msg_ring_out *ring = engine->ring_out[peer->ring_out];
+    packet.header = (struct msg_header){.kind = WIRE_SWITCH};
+    memcpy(packet.payload, &ring->credit_token, sizeof ring->credit_token);
+    if (!msg_control(engine, index, &packet, sizeof ring->credit_token))
+        return false;
+    peer->out_state = OUT_OPEN;
+    msg_peer_owe(engine, index, TODO_SEND);
+    return true;
+}
+
+void msg_ring_revoked(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->out_state != OUT_OPEN)
+        return;
+    peer->out_state = OUT_CLOSING;
+    msg_peer_owe(engine, index, TODO_END);
+}
+
+bool msg_ring_end(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->out_state != OUT_CLOSING)
+        return true;
+    // A message whose fragments are half written (by puts) has to be finished first.
+    struct msg_request *head = msg_pending_head(peer);
+    if (head && head->done && !msg_ring_send_pending(engine, index))
+        return false;
+    if (!msg_ring_write_end(engine, index))
+        return false;
+    peer->out_state = OUT_ENDING;
+    return true;
+}
+
+void msg_ring_ended(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->out_state != OUT_ENDING)
+        return;
+    drop_ring_out(engine, peer);
+    msg_peer_owe(engine, index, TODO_SEND);
+}
+
+void msg_rings_close(struct msg_engine *engine)
+{
+    for (uint32_t i = 1; engine->ring_in && i <= engine->tuning.ring_limit; i++)
+        if (engine->ring_in[i])
+            msg_ring_drop_in(engine, engine->ring_in[i]->peer);
+    for (uint32_t i = 1; engine->ring_out && i <= engine->tuning.ring_limit; i++)
+        if (engine->ring_out[i])
+            drop_ring_out(engine, msg_peer_at(engine, engine->ring_out[i]->peer));
+}

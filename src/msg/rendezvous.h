@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ways of a rendezvous, shared by rendezvous.c, share.c and pipe.c.
+ *
+ * A request that this rank moves bytes for is in engine->rendezvous and has a mode; each round of
+ * progress takes one step of it. Advantage: long copies give way to everything else between steps.
+ * Disadvantage: the modes are one state machine in three files.
+ */
+#ifndef LEAT_MSG_RENDEZVOUS_H
+#define LEAT_MSG_RENDEZVOUS_H
+
+#include "msg/internal.h"
+
+enum msg_mode {
+    MODE_NONE,
+    MODE_COPY,      /* receive: chunks from mapped memory (request->far) */
+    MODE_GET,       /* receive: chunks by the network's bulk_get */
+    MODE_SHARE,     /* receive: as one of the two, while the sender helps */
+    MODE_WANT_PIPE, /* receive: there was no memory for a pipe yet, or no room for CLEAR */
+    MODE_PIPE,      /* receive: from the pipe (request->near) */
+    MODE_DONE,      /* receive: FINISH has to be sent */
+    MODE_HELP,      /* send: chunks from the back */
+    MODE_FILL       /* send: into the pipe (request->far, or by put) */
+};
+
+/* Bytes that the receive takes; a truncated message is not moved as a whole. */
+static inline uint64_t msg_wanted(const struct msg_request *request)
+{
+    return request->total < request->data.bytes ? request->total : request->data.bytes;
+}
+
+void msg_rendezvous_join(struct msg_engine *engine, struct msg_request *request);
+void msg_rendezvous_leave(struct msg_engine *engine, struct msg_request *request);
+/* Copies [offset, offset + bytes) from the sender's memory. 0, 1 (under way) or an error. */
+int msg_copy_chunk(struct msg_engine *engine, struct msg_request *request, uint64_t offset,
+                   uint64_t bytes);
+/* All bytes have come, or status.error is set; the sender knows, or need not. */
+void msg_rendezvous_received(struct msg_engine *engine, struct msg_request *request);
+void msg_poke(const struct msg_engine *engine, int rank);
+
+/* ---- share.c ---- */
+int msg_shares_open(struct msg_engine *engine);
+void msg_shares_close(struct msg_engine *engine);
+uint64_t msg_chunk_bytes(const struct msg_engine *engine, uint64_t all);
+/* Asks the sender to help, if that can be. */
+void msg_share_ask(struct msg_engine *engine, struct msg_request *request);
+void msg_share_step(struct msg_engine *engine, struct msg_request *request);
+void msg_share_help(struct msg_engine *engine, struct msg_request *request);
+void msg_share_asked(struct msg_engine *engine, struct msg_request *request,
+                     const struct msg_packet *packet);
+void msg_share_drop(struct msg_engine *engine, struct msg_request *request);
+
+/* ---- pipe.c ---- */
+uint64_t msg_pipe_memory(const struct msg_tuning *tuning);
+void msg_pipe_want(struct msg_engine *engine, struct msg_request *request);
+void msg_pipe_step(struct msg_engine *engine, struct msg_request *request);
+void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request);
+void msg_pipe_offered(struct msg_engine *engine, struct msg_request *request,
+                      const struct msg_packet *packet);
+void msg_pipe_drop(struct msg_engine *engine, struct msg_request *request);
+
+#endif

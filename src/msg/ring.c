@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rings: the fast way between two ranks that talk.
+//
+// Algorithm: the receiver owns the ring: slots of 128 bytes, each with its number in a flag written
+// last, and a bulk area for payload that does not fit a slot. The sender writes both (stores where
+// the memory is mapped, puts elsewhere) as far as its credits reach; the receiver polls the flag of
+// the next slot and returns credits when a quarter has been read. A long message goes as fragments,
+// all or none of them, so that both sides copy at the same time and no message is ever half sent.
+// promote.c decides who has one.
+// Advantage: one line crosses for a small message, no atomic operation, no system call.
+// Disadvantage: every ring is memory and one more flag to poll, which is why there is a limit.
+
+#include "msg/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BULK_ALIGN 64
+#define POLL_SLOTS 64 /* read from one ring before the next has its turn */
+
+uint64_t msg_ring_bytes(const struct msg_tuning *tuning)
+{
+    return (uint64_t)tuning->ring_slots * MSG_SLOT_BYTES + tuning->ring_bulk_bytes;
+}
+
+// ---- Sending ----
+
+static bool have_slots(const struct msg_engine *engine, struct msg_ring_out *ring, uint64_t count)
+{
+    uint64_t size = engine->tuning.ring_slots;
+    if (ring->head + count - ring->slots_read <= size)
+        return true;
+    uint64_t read = __atomic_load_n(&ring->credit->slots, __ATOMIC_ACQUIRE);
+    if ((int64_t)(read - ring->slots_read) > 0)
+        ring->slots_read = read;
+    return ring->head + count - ring->slots_read <= size;
+}
+
+static bool have_bulk(const struct msg_engine *engine, struct msg_ring_out *ring, uint64_t bytes)
+{
+    uint64_t size = engine->tuning.ring_bulk_bytes;
+    if (ring->bulk_head + bytes - ring->bulk_read <= size)
+        return true;
+    uint64_t read = __atomic_load_n(&ring->credit->bulk_bytes, __ATOMIC_ACQUIRE);
+    if ((int64_t)(read - ring->bulk_read) > 0)
+        ring->bulk_read = read;
+    return ring->bulk_head + bytes - ring->bulk_read <= size;
+}
+
+// What `bytes` take of the bulk area from `head` on: they stay together, so the end may be left
+// out.
+static uint64_t bulk_start(const struct msg_engine *engine, uint64_t head, uint64_t bytes)
+{
+    uint64_t size = engine->tuning.ring_bulk_bytes;
+    return (head & (size - 1)) + bytes > size ? (head | (size - 1)) + 1 : head;
+}
+
+static void wake(const struct msg_engine *engine, const struct msg_ring_out *ring, int rank)
+{
+    // The store before is not fenced: who falls asleep makes it visible (net.h, sleep_prepare).
+    if (ring->asleep && !__atomic_load_n(ring->asleep, __ATOMIC_RELAXED))
+        return;
+    if (engine->net->ops->wake)
+        engine->net->ops->wake(engine->net, rank);
+}
+
+static void copy_small(void *to, const void *from, uint64_t bytes)
+{
+    if (bytes == 8)
+        memcpy(to, from, 8);
+    else if (bytes)
+        memcpy(to, from, bytes);
+}
+
+// The next slot; the caller has made sure of the credit. False only where put finds no room.
+static bool write_slot(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                       struct msg_header *header, const void *payload, uint32_t bytes)
+{
+    uint64_t at = ring->head & (engine->tuning.ring_slots - 1);
+    uint32_t flag = (uint32_t)(ring->head + 1);
+    if (ring->slots) {
+        struct msg_slot *slot = &ring->slots[at];
+        copy_small(slot->payload, payload, bytes);
+        memcpy((char *)&slot->header + sizeof flag, (const char *)header + sizeof flag,
+               sizeof *header - sizeof flag);
+        __atomic_store_n(&slot->header.flag, flag, __ATOMIC_RELEASE);
+        ring->head++;
+        return true;
+    }
+    struct msg_slot slot = {.header = *header};
+    slot.header.flag = flag;
+    copy_small(slot.payload, payload, bytes);
+    struct msg_piece piece = {&slot, at * MSG_SLOT_BYTES, sizeof slot.header + bytes};
+    if (engine->net->ops->put(engine->net, rank, &ring->token, &piece, 1))
+        return false;
+    ring->head++;
+    return true;
+}
+
+// A slot whose payload lies in the bulk area.
+static bool write_bulk(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                       struct msg_header *header, const leat_data *data, uint64_t offset)
+{
+    uint64_t bytes = header->payload;
+    uint64_t start = bulk_start(engine, ring->bulk_head, bytes);
+    uint64_t place = start & (engine->tuning.ring_bulk_bytes - 1);
+    header->flags |= WIRE_BULK;
+    if (ring->slots) {
+        msg_layout_read(data, offset, ring->bulk + place, bytes);
+        write_slot(engine, ring, rank, header, &start, sizeof start);
+    } else {
+        uint8_t packed[4096];
+        void *from = (char *)data->address + offset;
+        if (data->layout) {
+            msg_layout_read(data, offset, packed, bytes);
+            from = packed;
+        }
+        struct msg_slot slot = {.header = *header};
+        slot.header.flag = (uint32_t)(ring->head + 1);
+        memcpy(slot.payload, &start, sizeof start);
+        uint64_t at = ring->head & (engine->tuning.ring_slots - 1);
+        uint64_t slots_bytes = (uint64_t)engine->tuning.ring_slots * MSG_SLOT_BYTES;
+        struct msg_piece pieces[2] = {
+            {from, slots_bytes + place, bytes},
+            {&slot, at * MSG_SLOT_BYTES, sizeof slot.header + sizeof start}};
+        if (engine->net->ops->put(engine->net, rank, &ring->token, pieces, 2))
+            return false;
+        ring->head++;
+    }
+    ring->bulk_head = start + (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
+    return true;
+}
+
+static uint64_t fragment_of(const struct msg_engine *engine, const struct msg_ring_out *ring,
+                            const struct msg_request *request)
+{
+    uint64_t fragment = engine->tuning.fragment_bytes;
+    // Strided data goes to a put through a buffer on the stack.
+    if (!ring->slots && request->data.layout && fragment > 4096)
+        fragment = 4096;
+    return fragment;
+}
+
+static bool send_bulk(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                      struct msg_request *request)
+{
+    uint64_t fragment = fragment_of(engine, ring, request), total = request->data.bytes;
+    if (!request->done) {
+        uint64_t count = (total + fragment - 1) / fragment;
+        // The gap at the end of the area and the alignment of the last fragment, at the most.
+        if (!have_slots(engine, ring, count) ||
+            !have_bulk(engine, ring, total + fragment + BULK_ALIGN * count))
+            return false;
+    }
+    while (request->done < total) {
+        uint64_t left = total - request->done;
+        struct msg_header header = {.kind = request->done ? WIRE_MORE : WIRE_EAGER,
+                                    .payload = (uint16_t)(left < fragment ? left : fragment),
+                                    .context = request->context,
+                                    .tag = request->tag,
+                                    .bytes = total};
+        if (!write_bulk(engine, ring, rank, &header, &request->data, request->done))
+            return false; // what is written stays; the credits of the rest are nobody else's
+        request->done += header.payload;
+    }
+    engine->counts.bulk++;
+    return true;
+}
+
+static bool send_announced(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                           struct msg_request *request)
+{
+    struct msg_header header;
+    struct msg_token token;
+    if (!have_slots(engine, ring, 1) ||
+        !msg_announce(engine, request, engine->tuning.handle_limit / 4, &header, &token))
+        return false;
+    if (!write_slot(engine, ring, rank, &header, &token, sizeof token)) {
+        msg_unannounce(engine, request);
+        return false;
+    }
+    request->state = STATE_RENDEZVOUS;
+    return true;
+}
+
+bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request *request)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    struct msg_ring_out *ring = engine->ring_out[peer->ring_out];
+    uint64_t bytes = request->data.bytes;
+    bool sent;
+    if (request->synchronous || bytes > engine->tuning.eager_bytes) {
+        sent = send_announced(engine, ring, peer->rank, request);
+    } else if (bytes > MSG_SLOT_PAYLOAD) {
+        sent = send_bulk(engine, ring, peer->rank, request);
+    } else {
+        struct msg_header header = {.kind = WIRE_EAGER,
+                                    .payload = (uint16_t)bytes,
+                                    .context = request->context,
+                                    .tag = request->tag,
+                                    .bytes = bytes};
+        uint8_t packed[MSG_SLOT_PAYLOAD];
+        const void *payload = request->data.address;
+        if (request->data.layout) {
+            msg_layout_read(&request->data, 0, packed, bytes);
+            payload = packed;
+        }
+        sent = have_slots(engine, ring, 1) &&
+               write_slot(engine, ring, peer->rank, &header, payload, (uint32_t)bytes);
+        engine->counts.inlined += sent;
+    }
+    if (!sent)
+        return false;
+    wake(engine, ring, peer->rank);
+    if (request->state != STATE_RENDEZVOUS)
+        msg_finish(request, 0);
+    return true;
+}
+
+// The next fragments of a message that is half written.
+bool msg_ring_send_pending(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    struct msg_request *head = msg_pending_head(peer);
+    if (!msg_ring_send(engine, index, head))
+        return false;
+    msg_pending_remove(peer, head);
+    return true;
+}
+
+bool msg_ring_write_end(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    struct msg_ring_out *ring = engine->ring_out[peer->ring_out];
+    struct msg_header header = {.kind = WIRE_END};
+    if (!have_slots(engine, ring, 1) || !write_slot(engine, ring, peer->rank, &header, NULL, 0))
+        return false;
+    wake(engine, ring, peer->rank);
+    return true;
+}
+
+// ---- Receiving ----
+
+const void *msg_ring_payload(const struct msg_engine *engine, const struct msg_ring_in *ring,
+                             const struct msg_slot *slot, uint64_t *bulk_end)
+{
+    *bulk_end = ring->bulk_tail;
+    if (!(slot->header.flags & WIRE_BULK))
+        return slot->header.payload <= MSG_SLOT_PAYLOAD ? slot->payload : NULL;
+    uint64_t start, size = engine->tuning.ring_bulk_bytes, bytes = slot->header.payload;
+    memcpy(&start, slot->payload, sizeof start);
+    // What a sender says is checked before it is used as an address.
+    if (bytes > size || (start & (size - 1)) + bytes > size)
+        return NULL;
+    *bulk_end = start + (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
+    return ring->bulk + (start & (size - 1));
+}
+
+static void return_credit(struct msg_engine *engine, struct msg_ring_in *ring, bool at_once)
+{
+    uint64_t slots = ring->tail - ring->slots_told, bulk = ring->bulk_tail - ring->bulk_told;
+    if (!at_once && slots < engine->tuning.ring_slots / 4 &&
+        bulk < engine->tuning.ring_bulk_bytes / 4)
+        return;
+    if (!ring->credit) {
+        msg_peer_owe(engine, ring->peer, TODO_CREDIT);
+        return;
+    }
+    __atomic_store_n(&ring->credit->bulk_bytes, ring->bulk_tail, __ATOMIC_RELEASE);
+    __atomic_store_n(&ring->credit->slots, ring->tail, __ATOMIC_RELEASE);
+    ring->slots_told = ring->tail;
+    ring->bulk_told = ring->bulk_tail;
+    if (engine->net->ops->wake)
+        engine->net->ops->wake(engine->net, msg_peer_at(engine, ring->peer)->rank);
+}
+
+bool msg_ring_credit(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (!peer->ring_in)
+        return true;
+    struct msg_ring_in *ring = engine->ring_in[peer->ring_in];
+    struct msg_packet packet;
+    packet.header = (struct msg_header){.kind = WIRE_CREDIT, .bytes = ring->tail};
+    memcpy(packet.payload, &ring->bulk_tail, sizeof ring->bulk_tail);
+    if (!msg_control(engine, index, &packet, sizeof ring->bulk_tail))
+        return false;
+    ring->slots_told = ring->tail;
+    ring->bulk_told = ring->bulk_tail;
+    return true;
+}
+
+void msg_ring_credited(struct msg_engine *engine, uint32_t index, const struct msg_packet *packet)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    if (!peer->ring_out || peer->out_state < OUT_OPEN)
+        return;
+    struct msg_ring_out *ring = engine->ring_out[peer->ring_out];
+    uint64_t bulk;
+    memcpy(&bulk, packet->payload, sizeof bulk);
+    // Nobody can have read more than was written.
+    if (packet->header.bytes <= ring->head && bulk <= ring->bulk_head) {
+        ring->credit->slots = packet->header.bytes;
+        ring->credit->bulk_bytes = bulk;
+    }
+    msg_peer_owe(engine, index, TODO_SEND);
+}
+
+// Reads one slot. False: it has to stay, or the ring is gone.
+static bool read_slot(struct msg_engine *engine, struct msg_ring_in *ring,
+                      const struct msg_slot *slot)
+{
+    uint64_t bulk_end;
+    const void *payload = msg_ring_payload(engine, ring, slot, &bulk_end);
+    if (slot->header.kind == WIRE_END) {
+        uint32_t index = ring->peer;
+        msg_ring_drop_in(engine, index);
+        msg_hold_update(engine, index);
+        msg_peer_owe(engine, index, TODO_ENDED);
+        engine->counts.given_back++;
+        return false;
+    }
+    enum arrival arrival = ARRIVAL_DONE;
+    if (payload && (slot->header.kind == WIRE_EAGER || slot->header.kind == WIRE_ANNOUNCE))
+        arrival = msg_arrive(engine, ring->peer, ring, &slot->header, payload);
+    else if (payload && slot->header.kind == WIRE_MORE)
+        arrival = msg_arrive_more(engine, ring, &slot->header, payload);
+    if (arrival == ARRIVAL_HELD) {
+        if (!ring->held) {
+            ring->held = 1;
+            msg_hold_update(engine, ring->peer);
+        }
+        return false;
+    }
+    ring->tail++;
+    ring->bulk_tail = bulk_end;
+    return true;
+}
+
+static void poll_ring(struct msg_engine *engine, struct msg_ring_in *ring)
+{
+    uint64_t mask = engine->tuning.ring_slots - 1, before = ring->tail;
+    for (int n = 0; n < POLL_SLOTS; n++) {
+        const struct msg_slot *slot = &ring->slots[ring->tail & mask];
+        if (__atomic_load_n(&slot->header.flag, __ATOMIC_ACQUIRE) != (uint32_t)(ring->tail + 1))
+            break;
+        bool held = ring->held, ends = slot->header.kind == WIRE_END;
+        if (!read_slot(engine, ring, slot)) {
+            if (ends) {
+                engine->events++;
+                return; // the ring is gone
+            }
+            engine->events += !held;
+            break;
+        }
+        if (held) {
+            ring->held = 0;
+            msg_hold_update(engine, ring->peer);
+        }
+    }
+    if (ring->tail == before)
+        return;
+    engine->events++;
+    ring->last_used = engine->ticks;
+    return_credit(engine, ring, false);
+}
+
+void msg_rings_progress(struct msg_engine *engine)
+{
+    for (uint32_t i = 1; i <= engine->ring_in_count; i++) {
+        struct msg_ring_in *ring = engine->ring_in[i];
+        if (ring && msg_peer_at(engine, ring->peer)->in_state >= IN_OPEN)
+            poll_ring(engine, ring);
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting: the only place of the message layer that looks at the clock.
+//
+// Algorithm: rounds of progress; while they find nothing, spin for LEAT_SPIN, give the core away,
+// then sleep in the network until something arrives, at most 20 ms at a time. Every such time the
+// peers in use are asked whether they are alive, and what waited for one that is not ends. A wait
+// that lasts longer than the job's time-out says what it waits for, again and again. Advantage:
+// more ranks than cores work, and nobody waits for the dead. Disadvantage: the death of a peer is
+// seen after up to 20 ms.
+
+#include "msg/wait.h"
+
+#include "core/error.h"
+#include "core/job.h"
+#include "msg/internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SLEEP_NS     20000000u
+#define YIELDS       16
+#define SPINS_A_LOOK 32 /* idle rounds between two looks at the clock */
+
+void msg_waiter_begin(struct msg_waiter *waiter, struct msg_engine *engine, double timeout_s)
+{
+    *waiter = (struct msg_waiter){.engine = engine, .timeout_s = timeout_s};
+}
+
+static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
+{
+    const struct leat_job *job = waiter->engine->job;
+    waiter->begin_ns = now_ns;
+    waiter->deadline_ns = waiter->timeout_s < 0 || waiter->timeout_s > 1e9
+                              ? UINT64_MAX
+                              : now_ns + (uint64_t)(waiter->timeout_s * 1e9);
+    waiter->spin_until_ns = now_ns + (job ? job->config.spin_ns : 0);
+    waiter->report_ns = now_ns + (job ? job->timeout_ns : UINT64_C(30000000000));
+    waiter->alive_ns = now_ns + SLEEP_NS;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+// Ends what waits for peers that are gone.
+static void check_peers(struct msg_engine *engine)
+{
+    if (!engine->net->ops->alive)
+        return;
+    uint32_t end = engine->peers.page_count << engine->peers.page_shift;
+    for (uint32_t i = 1; i < end; i++) {
+        const struct msg_peer *peer = msg_peer_at(engine, i);
+        if (peer->rank == engine->net->rank || !msg_peer_is_used(engine, i) ||
+            peer->flags & PEER_LOST || engine->net->ops->alive(engine->net, peer->rank) == 0)
+            continue;
+        // It may have sent before it went.
+        while (msg_progress(engine, engine->now_ns))
+            continue;
+        msg_peer_lost(engine, i);
+    }
+}
+
+static bool sleep_a_while(struct msg_waiter *waiter, uint64_t now_ns)
+{
+    struct msg_engine *engine = waiter->engine;
+    const struct msg_net_ops *ops = engine->net->ops;
+    // What is owed to a full queue, or under way in steps, wakes nobody.
+    uint64_t ns = engine->todo_head || engine->rendezvous ? 50000 : SLEEP_NS;
+    if (waiter->deadline_ns - now_ns < ns)
+        ns = waiter->deadline_ns - now_ns;
+    if (!ops->sleep) {
+        sched_yield();
+        return false;
+    }
+    ops->sleep_prepare(engine->net);
+    if (msg_progress(engine, now_ns)) {
+        ops->sleep_cancel(engine->net);
+        return true;
+    }
+    if (engine->job)
+        leat_count(&engine->job->counts.blocking_waits, 1);
+    ops->sleep(engine->net, ns);
+    return false;
+}
+
+int msg_waiter_idle(struct msg_waiter *waiter)
+{
+    struct msg_engine *engine = waiter->engine;
+    relax();
+    if (++waiter->idle % SPINS_A_LOOK)
+        return 0;
+    uint64_t now_ns = leat_now_ns();
+    if (!waiter->begin_ns)
+        begin_clock(waiter, now_ns);
+    if (now_ns >= waiter->deadline_ns)
+        return -ETIMEDOUT;
+    if (now_ns < waiter->spin_until_ns)
+        return 0;
+    if (waiter->yields++ < YIELDS) {
+        sched_yield();
+        waiter->idle = (uint64_t)-1; // the clock was moved by others: look at it next time too
+        return 0;
+    }
+    waiter->idle = (uint64_t)-1;
+    if (sleep_a_while(waiter, now_ns))
+        return 0;
+    now_ns = leat_now_ns();
+    if (now_ns >= waiter->alive_ns) {
+        waiter->alive_ns = now_ns + SLEEP_NS;
+        check_peers(engine);
+    }
+    if (now_ns >= waiter->report_ns && waiter->request) {
+        waiter->report_ns = now_ns + (engine->job ? engine->job->timeout_ns : SLEEP_NS);
+        msg_report_waiting(waiter, now_ns);
+    }
+    return 0;
+}
+
+void msg_waiter_busy(struct msg_waiter *waiter)
+{
+    waiter->idle = 0;
+    waiter->yields = 0;
+    // Something moved: spinning is worth its while again.
+    if (waiter->begin_ns)
+        waiter->spin_until_ns =
+            leat_now_ns() + (waiter->engine->job ? waiter->engine->job->config.spin_ns : 0);
+}
+
+int msg_wait(struct msg_request *request)
+{
+    struct msg_engine *engine = request->engine;
+    if (msg_finished(request))
+        return request->status.error;
+    struct msg_waiter waiter;
+    msg_waiter_begin(&waiter, engine, -1);
+    waiter.request = request;
+    while (!msg_finished(request)) {
+        if (msg_progress(engine, engine->now_ns))
+            msg_waiter_busy(&waiter);
+        else if (!msg_finished(request))
+            msg_waiter_idle(&waiter);
+    }
+    return request->status.error;
+}
+
+// ---- The public wait ----
+
+struct set {
+    leat_request *const *requests;
+    size_t count;
+};
+
+static struct msg_request *request_at(const struct set *set, size_t i)
+{
+    struct msg_request *request = set->requests[i] ? msg_request_of(set->requests[i]) : NULL;
+    return request && request->kind != REQUEST_NONE ? request : NULL;
+}
+
+static int take_any(const struct set *set, size_t *index, bool *none)
+{
+    *none = true;
+    for (size_t i = 0; i < set->count; i++) {
+        struct msg_request *request = request_at(set, i);
+        if (!request)
+            continue;
+        *none = false;
+        if (!msg_finished(request))
+            continue;
+        *index = i;
+        request->kind = REQUEST_NONE;
+        return 1;
+    }
+    *index = set->count;
+    return *none;
+}
+
+// The first from `from` on that is not finished; count: all are.
+static size_t first_open(const struct set *set, size_t from)
+{
+    while (from < set->count) {
+        struct msg_request *request = request_at(set, from);
+        if (request && !msg_finished(request))
+            break;
+        from++;
+    }
+    return from;
+}
+
+static int all_error(const struct set *set)
+{
+    int error = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        struct msg_request *request = request_at(set, i);
+        if (!request)
+            continue;
+        if (!error && request->status.error) {
+            error = request->status.error;
+            msg_describe(request);
+        }
+        request->kind = REQUEST_NONE;
+    }
+    return error;
+}
+
+static int wait_any(const struct set *set, struct msg_waiter *waiter, size_t *index)
+{
+    bool none = false;
+    int error = 0;
+    for (;;) {
+        if (waiter->engine && msg_progress(waiter->engine, waiter->engine->now_ns))
+            msg_waiter_busy(waiter);
+        if (take_any(set, index, &none))
+            break;
+        if (waiter->timeout_s == 0)
+            return msg_timed_out(waiter);
+        error = msg_waiter_idle(waiter);
+        if (error)
+            return msg_timed_out(waiter);
+    }
+    if (none)
+        return 0;
+    struct msg_request *request = msg_request_of(set->requests[*index]);
+    if (request->status.error)
+        msg_describe(request);
+    return request->status.error;
+}
+
+static int wait_all(const struct set *set, struct msg_waiter *waiter)
+{
+    size_t open = first_open(set, 0);
+    if (open < set->count || waiter->timeout_s == 0)
+        msg_progress(waiter->engine, waiter->engine->now_ns);
+    while ((open = first_open(set, open)) < set->count) {
+        waiter->request = request_at(set, open);
+        if (msg_progress(waiter->engine, waiter->engine->now_ns)) {
+            msg_waiter_busy(waiter);
+            continue;
+        }
+        if (msg_finished(waiter->request))
+            continue;
+        if (waiter->timeout_s == 0 || msg_waiter_idle(waiter))
+            return msg_timed_out(waiter);
+    }
+    return all_error(set);
+}
+
+int leat_request_wait(leat_request *const *requests, size_t count, enum leat_wait_mode mode,
+                      double timeout_s, size_t *index)
+{
+    if (count && !requests)
+        return leat_need(requests, "leat_request_wait", "requests");
+    if (isnan(timeout_s))
+        return leat_fail(-EINVAL, "leat_request_wait: the time-out is not a number");
+    if (mode != LEAT_WAIT_ALL && mode != LEAT_WAIT_ANY)
+        return leat_fail(-EINVAL, "leat_request_wait: %d is no mode", (int)mode);
+    struct set set = {requests, count};
+    struct msg_waiter waiter;
+    msg_waiter_begin(&waiter, NULL, timeout_s);
+    for (size_t i = 0; i < count && !waiter.engine; i++) {
+        struct msg_request *request = request_at(&set, i);
+        if (request) {
+            waiter.engine = request->engine;
+            waiter.request = request;
+        }
+    }
+    size_t found = count;
+    int error = 0;
+    if (waiter.engine)
+        error = mode == LEAT_WAIT_ANY ? wait_any(&set, &waiter, &found) : wait_all(&set, &waiter);
+    if (index && mode == LEAT_WAIT_ANY && error != -ETIMEDOUT)
+        *index = found;
+    return error;
+}

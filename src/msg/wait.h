@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A wait in progress, and what is said of it.
+ *
+ * Advantage: every blocking call of the layer waits in one way. Disadvantage: a wait's state is
+ * spread over the calls of a loop that its user writes.
+ */
+#ifndef LEAT_MSG_WAIT_H
+#define LEAT_MSG_WAIT_H
+
+#include "msg/engine.h"
+
+struct msg_waiter {
+    struct msg_engine *engine;
+    const struct msg_request *request; /* what is waited for, for the report; may be NULL */
+    double timeout_s;
+    uint64_t begin_ns; /* 0: the clock has not been looked at */
+    uint64_t deadline_ns, spin_until_ns, report_ns, alive_ns;
+    uint64_t idle;
+    unsigned yields;
+};
+
+void msg_waiter_begin(struct msg_waiter *waiter, struct msg_engine *engine, double timeout_s);
+/* A round of progress found nothing: spins, yields or sleeps. -ETIMEDOUT: the deadline passed. */
+int msg_waiter_idle(struct msg_waiter *waiter);
+/* A round of progress found something. */
+void msg_waiter_busy(struct msg_waiter *waiter);
+
+/* ---- report.c ---- */
+/* Sets the error detail of a finished request that has failed. */
+void msg_describe(const struct msg_request *request);
+/* -ETIMEDOUT, with the detail set. */
+int msg_timed_out(const struct msg_waiter *waiter);
+/* Says on stderr what the wait is for, whom, since when, and what has come instead. */
+void msg_report_waiting(const struct msg_waiter *waiter, uint64_t now_ns);
+
+#endif
