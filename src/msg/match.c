@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define CELL_BYTES 124
+#define PAGE_SPARE 8192 // no less than a slab's page of envelopes
 
 struct cell {
     uint32_t next;
@@ -112,7 +113,7 @@ static void *more_bins(struct msg_matcher *matcher, uint64_t bytes)
     const struct msg_pool *cells = &pools->pool[POOL_BYTES];
     uint64_t charged = msg_heap_bytes(bytes), left = headers->limit - headers->used;
     uint64_t needed = left;
-    if (charged > headers->limit / 8 || left < charged + headers->limit / 4 ||
+    if (charged > headers->limit / 8 || left < charged + headers->limit / 4 + PAGE_SPARE ||
         __builtin_add_overflow(needed, cells->limit - cells->used, &needed) ||
         needed > pools->budget - pools->used)
         return NULL;
