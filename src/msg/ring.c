@@ -12,6 +12,8 @@
 
 #include "msg/internal.h"
 
+#include "msg/far.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -106,7 +108,12 @@ static bool write_bulk(struct msg_engine *engine, struct msg_ring_out *ring, int
     uint64_t place = start & (engine->tuning.ring_bulk_bytes - 1);
     header->flags |= WIRE_BULK;
     if (ring->slots) {
-        msg_layout_read(data, offset, ring->bulk + place, bytes);
+        if (data->layout) {
+            msg_layout_read(data, offset, ring->bulk + place, bytes);
+        } else {
+            far_copy(ring->bulk + place, (const char *)data->address + offset, bytes);
+            far_push_all(ring->bulk + place, bytes);
+        }
         write_slot(engine, ring, rank, header, &start, sizeof start);
     } else {
         uint8_t packed[4096];
@@ -183,6 +190,19 @@ static bool send_announced(struct msg_engine *engine, struct msg_ring_out *ring,
     return true;
 }
 
+// The next message goes to these lines; fetching them now is off anybody's way.
+static void prepare_next(const struct msg_engine *engine, const struct msg_ring_out *ring,
+                         uint64_t bytes)
+{
+    if (!ring->slots || bytes <= MSG_SLOT_PAYLOAD || bytes > 4 * FAR_AHEAD)
+        return;
+    far_claim(&ring->slots[ring->head & (engine->tuning.ring_slots - 1)]);
+    uint64_t place =
+        bulk_start(engine, ring->bulk_head, bytes) & (engine->tuning.ring_bulk_bytes - 1);
+    for (uint64_t at = 0; at < bytes; at += FAR_LINE)
+        far_claim(ring->bulk + place + at);
+}
+
 bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request *request)
 {
     struct msg_peer *peer = msg_peer_at(engine, index);
@@ -212,6 +232,7 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
     if (!sent)
         return false;
     wake(engine, ring, peer->rank);
+    prepare_next(engine, ring, bytes);
     if (request->state != STATE_RENDEZVOUS)
         msg_finish(request, 0);
     return true;
