@@ -18,7 +18,14 @@ const char *msg_operation_name(enum leat_operation operation);
 /* 0 or -EINVAL naming operation and type. */
 int msg_operation_check(enum leat_operation operation, enum leat_type type,
                         const leat_user_operation *user);
+
+/* The operands must not overlap. Built-in operations give the same bits with `in` and `inout`
+ * exchanged: every NaN that results, of sums and products too, is the quiet NaN of msg.h. */
 void msg_combine(enum leat_operation operation, enum leat_type type,
                  const leat_user_operation *user, const void *in, void *inout, uint64_t count);
+
+/* What the result is where only one rank has contributed: NaNs as above, and truth as 0 or 1. */
+void msg_combine_alone(enum leat_operation operation, enum leat_type type, void *values,
+                       uint64_t count);
 
 #endif

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives: starting, keeping back, moving on, ending.
+//
+// Algorithm: a call is checked, gets the next number of its communicator and a schedule, and runs
+// as far as it can at once; progress runs all schedules on. The communicator's own schedule serves
+// the common case of one collective at a time without an allocation. Where there is no memory for a
+// further one, its arguments stay in the caller's request, in order, until another has ended.
+// Advantage: no call fails or blocks for want of memory that others hold. Disadvantage: a schedule
+// that waits is looked at by every progress.
+//
+// Why this cannot lock up: at every rank the oldest unfinished collective of a communicator has a
+// schedule (the communicator's own is free then, or it holds it), so of all ranks' collectives the
+// one with the lowest number runs at all ranks that have called it.
+
+#include "msg/coll.h"
+
+#include "core/error.h"
+#include "msg/op.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+uint64_t msg_collective_reserve_bytes(void)
+{
+    return sizeof(struct coll_comm) + COLL_WORLD_TEMP + 8192; // and what the allocator adds
+}
+
+// ---- Memory ----
+
+// Chunks are of whole elements; their size depends on what all ranks know only.
+static uint64_t chunk_bytes(const struct coll_comm *own, const struct coll_call *call)
+{
+    uint64_t most = own->temp_bytes / COLL_SLOTS;
+    return call->element > most ? call->element : most - most % call->element;
+}
+
+// Bytes of buffer that a call needs, whatever the communicator has.
+static uint64_t buffer_bytes(const struct coll_comm *own, const struct coll_algorithm *algorithm,
+                             const struct coll_call *call)
+{
+    if (algorithm->buffer == BUFFER_NONE)
+        return 0;
+    if (algorithm->buffer == BUFFER_BLOCKS)
+        return own->temp_bytes; // coll_choose sees to that
+    uint64_t chunk = chunk_bytes(own, call);
+    return chunk > own->temp_bytes / 2 ? 2 * chunk : own->temp_bytes;
+}
+
+static struct msg_schedule *schedule_take(struct coll_comm *own,
+                                          const struct coll_algorithm *algorithm,
+                                          const struct coll_call *call)
+{
+    struct msg_engine *engine = own->comm.engine;
+    uint64_t buffer = buffer_bytes(own, algorithm, call);
+    struct msg_schedule *schedule;
+    if (!own->reserve_taken && buffer <= own->temp_bytes) {
+        own->reserve_taken = true;
+        schedule = &own->reserve;
+        schedule->temp = own->temp;
+        schedule->extra_bytes = 0;
+    } else {
+        uint64_t bytes = sizeof *schedule + buffer;
+        schedule = msg_alloc(&engine->pools, POOL_WORK, bytes);
+        if (!schedule)
+            return NULL;
+        schedule->extra_bytes = bytes;
+        schedule->temp = buffer ? (uint8_t *)(schedule + 1) : NULL;
+    }
+    if (buffer) {
+        schedule->chunk = chunk_bytes(own, call);
+        uint64_t slots = buffer / schedule->chunk;
+        schedule->slots = slots < COLL_SLOTS ? (uint32_t)slots : COLL_SLOTS;
+    }
+    return schedule;
+}
+
+static void schedule_give(struct msg_schedule *schedule)
+{
+    struct coll_comm *own = coll_of(schedule->comm);
+    own->running--;
+    if (schedule->extra_bytes)
+        msg_free(&schedule->engine->pools, POOL_WORK, schedule, schedule->extra_bytes);
+    else
+        own->reserve_taken = false;
+}
+
+// ---- Running ----
+
+// Takes back what the failed collective still wants; true once nothing is under way any more.
+static bool withdrawn(struct msg_schedule *schedule)
+{
+    for (int slot = 0; slot < COLL_REQUESTS; slot++) {
+        struct msg_request *request = &schedule->slot[slot];
+        if (!(schedule->active & COLL_BIT(slot)))
+            continue;
+        if (msg_finished(request) || msg_drop(request) == 0)
+            schedule->active &= ~COLL_BIT(slot);
+    }
+    return !schedule->active;
+}
+
+// Runs it as far as it goes; true: it is over, for better or worse.
+static bool run(struct msg_schedule *schedule)
+{
+    const struct coll_algorithm *algorithm = schedule->algorithm;
+    while (!schedule->error && algorithm->phase[schedule->phase]) {
+        if (algorithm->phase[schedule->phase](schedule) == COLL_WAITING) {
+            if (!schedule->error)
+                return false;
+            break;
+        }
+        schedule->phase++;
+        schedule->point = 0;
+    }
+    return schedule->error ? withdrawn(schedule) : coll_finished(schedule, COLL_ALL);
+}
+
+static void begin(struct msg_schedule *schedule, leat_comm *comm, struct msg_request *request,
+                  const struct coll_algorithm *algorithm, const struct coll_call *call,
+                  uint32_t number)
+{
+    schedule->comm = comm;
+    schedule->engine = comm->engine;
+    schedule->request = request;
+    schedule->algorithm = algorithm;
+    schedule->call = *call;
+    schedule->rank = comm->rank;
+    schedule->rank_count = comm->rank_count;
+    schedule->number = number;
+    schedule->phase = 0;
+    schedule->point = 0;
+    schedule->error = 0;
+    schedule->failed_peer = -1;
+    schedule->active = 0;
+    request->schedule = schedule;
+    coll_of(comm)->running++;
+}
+
+static void end(struct msg_schedule *schedule)
+{
+    struct msg_request *request = schedule->request;
+    leat_comm *comm = schedule->comm;
+    int error = schedule->error;
+    uint32_t kind = schedule->call.kind, number = schedule->number;
+    int peer = schedule->failed_peer;
+    schedule_give(schedule);
+    if (request) {
+        request->schedule = NULL;
+        // For what is said of it later.
+        request->handle = kind;
+        request->context = number;
+        request->peer = peer;
+        msg_finish(request, error);
+    } else {
+        coll_comm_release(comm); // it was freed before its last collective had ended
+    }
+}
+
+// ---- Keeping back ----
+
+// The request is the caller's and idle meanwhile, so the call lies in members that only messages
+// use.
+static void park(struct coll_comm *own, struct msg_request *request, const struct coll_call *call,
+                 uint32_t number)
+{
+    request->data = (leat_data){.address = call->receive, .bytes = call->count};
+    request->bin_next = (void *)(uintptr_t)call->send;
+    request->bin_previous = (void *)(uintptr_t)call->user;
+    request->stamp = (uintptr_t)call->send_counts;
+    request->total = (uintptr_t)call->send_offsets;
+    request->done = (uintptr_t)call->receive_counts;
+    request->schedule = (void *)(uintptr_t)call->receive_offsets;
+    request->tag = call->root;
+    request->context = number;
+    request->handle = (uint32_t)call->kind | (uint32_t)call->type << 8 |
+                      (uint32_t)call->operation << 16 | (uint32_t)call->algorithm << 24;
+    request->found = call->in_place;
+    request->synchronous = call->ordered;
+    request->next = NULL;
+    if (own->parked)
+        own->parked_last->next = request;
+    else
+        own->parked = request;
+    own->parked_last = request;
+}
+
+static struct coll_call parked_call(const struct msg_request *request)
+{
+    struct coll_call call = {
+        .kind = request->handle & 0xff,
+        .type = request->handle >> 8 & 0xff,
+        .operation = request->handle >> 16 & 0xff,
+        .algorithm = (uint8_t)(request->handle >> 24),
+        .in_place = request->found,
+        .ordered = request->synchronous,
+        .root = request->tag,
+        .count = request->data.bytes,
+        .send = (void *)request->bin_next,
+        .receive = request->data.address,
+        .user = (void *)request->bin_previous,
+        .send_counts = (const void *)(uintptr_t)request->stamp,
+        .send_offsets = (const void *)(uintptr_t)request->total,
+        .receive_counts = (const void *)(uintptr_t)request->done,
+        .receive_offsets = (const void *)request->schedule,
+    };
+    call.element = coll_element_bytes(&call);
+    return call;
+}
+
+// Begins a communicator's parked collectives, in order, as far as there is memory.
+static void unpark(struct coll_comm *own)
+{
+    while (own->parked) {
+        struct msg_request *request = own->parked;
+        struct coll_call call = parked_call(request);
+        const struct coll_algorithm *algorithm = coll_choose(&own->comm, &call);
+        struct msg_schedule *schedule = schedule_take(own, algorithm, &call);
+        if (!schedule)
+            return;
+        own->parked = request->next;
+        begin(schedule, &own->comm, request, algorithm, &call, request->context);
+        if (run(schedule)) {
+            end(schedule);
+        } else {
+            schedule->next = own->comm.engine->schedules;
+            own->comm.engine->schedules = schedule;
+        }
+    }
+}
+
+void msg_collective_progress(struct msg_engine *engine)
+{
+    bool ended = false;
+    struct msg_schedule **link = &engine->schedules;
+    while (*link) {
+        struct msg_schedule *schedule = *link;
+        if (!run(schedule)) {
+            link = &schedule->next;
+            continue;
+        }
+        *link = schedule->next;
+        end(schedule);
+        ended = true;
+    }
+    if (!ended)
+        return;
+    if (engine->world && coll_of(engine->world)->parked)
+        unpark(coll_of(engine->world));
+    for (leat_comm *comm = engine->comms; comm; comm = comm->next)
+        if (coll_of(comm)->parked)
+            unpark(coll_of(comm));
+}
+
+void msg_collective_abandon(struct msg_engine *engine, const leat_comm *comm)
+{
+    struct msg_schedule **link = &engine->schedules;
+    while (*link) {
+        struct msg_schedule *schedule = *link;
+        if (comm && schedule->comm != comm) {
+            link = &schedule->next;
+            continue;
+        }
+        schedule->request = NULL;
+        schedule->error = -ECANCELED;
+        // What a live peer is still moving cannot be taken back: progress ends it later.
+        if (comm && !withdrawn(schedule)) {
+            link = &schedule->next;
+            continue;
+        }
+        leat_comm *of = schedule->comm;
+        *link = schedule->next;
+        schedule_give(schedule);
+        if (!comm)
+            coll_comm_release(of);
+    }
+}
+
+// ---- The call ----
+
+static int start(leat_comm *comm, const struct coll_call *call, struct msg_request *request)
+{
+    struct coll_comm *own = coll_of(comm);
+    const struct coll_algorithm *algorithm = coll_choose(comm, call);
+    uint32_t number = comm->collectives++ & 0x3fffffff;
+    struct msg_schedule *schedule = own->parked ? NULL : schedule_take(own, algorithm, call);
+    if (!schedule && !own->parked && !comm->engine->schedules)
+        return leat_fail(-ENOBUFS,
+                         "%s: the pool of work has no room for a buffer of %" PRIu64
+                         " bytes (elements of %" PRIu64 "); raise LEAT_MSG_BUDGET",
+                         coll_kind_name((enum leat_collective_kind)call->kind),
+                         buffer_bytes(own, algorithm, call), call->element);
+    if (!schedule) {
+        park(own, request, call, number);
+        return 0;
+    }
+    begin(schedule, comm, request, algorithm, call, number);
+    if (run(schedule)) {
+        end(schedule);
+    } else {
+        schedule->next = comm->engine->schedules;
+        comm->engine->schedules = schedule;
+    }
+    return 0;
+}
+
+int leat_collective(leat_comm *comm, const leat_collective_options *options, leat_request *request)
+{
+    struct coll_call call;
+    int error = coll_check(comm, options, &call);
+    if (error)
+        return error;
+    leat_request own;
+    struct msg_request *started = msg_request_of(request ? request : &own);
+    started->status =
+        (leat_status){.source = LEAT_ANY_RANK, .tag = LEAT_ANY_TAG, .error = 0, .bytes = 0};
+    started->engine = comm->engine;
+    started->comm = comm;
+    started->status_to = NULL;
+    started->peer = -1;
+    started->kind = REQUEST_COLLECTIVE;
+    started->state = STATE_PENDING;
+    error = start(comm, &call, started);
+    if (error) {
+        started->kind = REQUEST_NONE;
+        started->state = STATE_FINISHED;
+        return error;
+    }
+    if (request)
+        return 0;
+    return msg_finished(started) ? started->status.error : msg_wait(started);
+}
+
+void msg_collective_describe(const struct msg_request *request, char *text, size_t bytes)
+{
+    const struct msg_schedule *schedule = NULL;
+    if (msg_finished(request)) {
+        snprintf(text, bytes, "%s, collective %u of the communicator",
+                 coll_kind_name((enum leat_collective_kind)request->handle), request->context);
+        return;
+    }
+    for (const struct msg_schedule *at = request->engine->schedules; at; at = at->next)
+        if (at->request == request)
+            schedule = at;
+    if (!schedule) {
+        snprintf(text, bytes, "a collective waits for memory that others hold");
+        return;
+    }
+    int length = snprintf(text, bytes, "%s (%s) waits for",
+                          coll_kind_name((enum leat_collective_kind)schedule->call.kind),
+                          schedule->algorithm->name);
+    const char *separator = " ";
+    for (int slot = 0; slot < COLL_REQUESTS; slot++) {
+        const struct msg_request *part = &schedule->slot[slot];
+        if (!(schedule->active & COLL_BIT(slot)) || msg_finished(part))
+            continue;
+        if (length < 0 || (size_t)length >= bytes)
+            return;
+        length += snprintf(text + length, bytes - (size_t)length, "%srank %d to %s", separator,
+                           (int)part->peer, part->kind == REQUEST_SEND ? "receive" : "send");
+        separator = ", ";
+    }
+}
