@@ -205,6 +205,13 @@ typedef struct leat_path_stats {
     uint64_t bytes, operations;
 } leat_path_stats;
 
+#define LEAT_POOLS 8
+
+typedef struct leat_pool_stats {
+    char name[16];
+    uint64_t used_bytes, peak_bytes, limit_bytes;
+} leat_pool_stats;
+
 typedef struct leat_stats {
     size_t size;
     int path_count; /* paths that carried something */
@@ -215,6 +222,17 @@ typedef struct leat_stats {
     uint64_t wait_ns;        /* time in waits that were not satisfied at once */
     uint64_t arena_bytes, arena_used_bytes, arena_peak_bytes;
     uint64_t cpu_ns; /* CPU time of the calling thread in exchanges and runs; only while tracing */
+    /* The message layer (msg.h), whatever `peer`; all zero until it is used. */
+    uint64_t msg_budget_bytes, msg_used_bytes, msg_peak_bytes;
+    int msg_pool_count;
+    leat_pool_stats msg_pool[LEAT_POOLS]; /* their limits add up to the budget at most */
+    /* Messages sent, by protocol: in a slot of a ring, through its bulk area, in a packet to a peer
+     * without a ring, announced; and announced ones received: copied by this rank, with the
+     * sender's help, through a pipe. */
+    uint64_t msg_inline, msg_bulk, msg_queued, msg_announced, msg_direct, msg_shared, msg_piped;
+    /* Messages that found no room and stayed with their sender, those that were looked for there,
+     * rings granted and given back. */
+    uint64_t msg_held, msg_found, msg_rings_granted, msg_rings_returned;
 } leat_stats;
 
 #define LEAT_ALL_PEERS (-1)

@@ -137,6 +137,11 @@ struct peer_counts {
     uint64_t bytes[LEAT_PATH_ROWS], operations[LEAT_PATH_ROWS];
 };
 
+/* Messages to and from a peer, by its one path on this host. Written by the rank's own thread. */
+struct message_counts {
+    uint64_t bytes, operations;
+};
+
 struct counts {
     uint64_t launches, blocking_waits, signal_waits, wait_ns, cpu_ns;
 };
@@ -163,7 +168,8 @@ struct leat_job {
     struct job_child *children;
     uint64_t reduce_epoch;
     struct mail *mail;
-    struct msg_engine *msg; /* made at first use */
+    struct msg_engine *msg;         /* made at first use, with the next two */
+    struct message_counts *message; /* [rank_count], pages touched for peers in use only */
     struct job_child msg_child;
     struct device *device;
     struct trace *trace;    /* NULL unless slices are recorded */

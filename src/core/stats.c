@@ -5,6 +5,7 @@
 // Advantage: reading stops nothing and idle peers cost a pointer. Disadvantage: a reader on another
 // thread sees counters that may belong to slightly different moments.
 
+#include "msg/engine.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -33,6 +34,12 @@ static void add_peer(const struct peer_counts *counts, struct peer_counts *sum)
     }
 }
 
+static void add_messages(const struct message_counts *counts, int row, struct peer_counts *sum)
+{
+    sum->bytes[row] += __atomic_load_n(&counts->bytes, __ATOMIC_RELAXED);
+    sum->operations[row] += __atomic_load_n(&counts->operations, __ATOMIC_RELAXED);
+}
+
 static void fill_paths(const struct peer_counts *sum, leat_stats *stats)
 {
     for (int row = 0; row < ROW_COUNT; row++) {
@@ -59,8 +66,11 @@ int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
     struct peer_counts sum = {0};
     for (int rank = 0; rank < job->rank_count; rank++) {
         const struct peer_counts *counts = __atomic_load_n(&job->peer[rank], __ATOMIC_ACQUIRE);
-        if (counts && (peer == LEAT_ALL_PEERS || peer == rank))
+        bool wanted = peer == LEAT_ALL_PEERS || peer == rank;
+        if (counts && wanted)
             add_peer(counts, &sum);
+        if (job->message && wanted)
+            add_messages(&job->message[rank], rank == job->rank ? ROW_SELF : ROW_SHM, &sum);
     }
     leat_stats read = {.size = stats->size};
     fill_paths(&sum, &read);
@@ -72,6 +82,8 @@ int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
     read.arena_bytes = job->arena.bytes;
     read.arena_used_bytes = __atomic_load_n(&job->arena.used, __ATOMIC_RELAXED);
     read.arena_peak_bytes = __atomic_load_n(&job->arena.peak, __ATOMIC_RELAXED);
+    if (job->msg)
+        msg_stats_fill(job->msg, &read);
     size_t known = stats->size < sizeof read ? stats->size : sizeof read;
     memcpy(stats, &read, known);
     return 0;

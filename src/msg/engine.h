@@ -236,6 +236,13 @@ void msg_collective_abandon(struct msg_engine *engine, const leat_comm *comm);
 /* Progress and waiting until the request has finished; its error. */
 int msg_wait(struct msg_request *request);
 
+/* ---- stats.c ---- */
+/* Fills the message layer's members. Another thread may read while the engine runs: whole words,
+ * perhaps of different moments. */
+void msg_stats_fill(const struct msg_engine *engine, leat_stats *stats);
+/* Counts bytes that this rank moved to or from a peer, by path. */
+void msg_count(struct msg_engine *engine, int peer, uint64_t bytes);
+
 /* Opens the job's engine at first use. */
 int msg_engine_of(struct leat_job *job, struct msg_engine **engine);
 

@@ -508,10 +508,12 @@ static bool pay_given(struct msg_engine *engine, uint32_t index)
     request->found = 0;
     msg_pending_remove(peer, request);
     peer->flags &= (uint16_t)~PEER_FROZEN;
-    if (request->handle)
+    if (request->handle) {
         request->state = STATE_RENDEZVOUS;
-    else
+    } else {
+        msg_count(engine, peer->rank, request->data.bytes);
         msg_finish(request, 0);
+    }
     msg_peer_owe(engine, index, TODO_SEND | TODO_SWITCH);
     return true;
 }

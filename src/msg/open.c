@@ -4,15 +4,23 @@
 // Advantage: a job that sends no message pays nothing. Disadvantage: the first message pays for the
 // opening, a few microseconds.
 
+#define _GNU_SOURCE
 #include "core/error.h"
 #include "core/job.h"
 #include "msg/internal.h"
 #include "transport/shm_msg.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 #define QUEUE_LEAST (64u << 10)
 #define QUEUE_MOST  (1u << 20)
+
+static size_t counts_bytes(const struct leat_job *job)
+{
+    return (size_t)job->rank_count * sizeof(struct message_counts);
+}
 
 // Called by leat_close. Communicators are the engine's, and go with it.
 static void orphan(struct job_child *child)
@@ -25,7 +33,9 @@ static void orphan(struct job_child *child)
     while (job->msg->comms)
         leat_comm_free(job->msg->comms);
     msg_engine_close(job->msg);
+    munmap(job->message, counts_bytes(job));
     job->msg = NULL;
+    job->message = NULL;
 }
 
 static void tuning_of(const struct config *config, struct msg_tuning *tuning)
@@ -56,13 +66,21 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     tuning_of(&job->config, &tuning);
     uint64_t queue = tuning.budget_bytes / 16;
     queue = queue < QUEUE_LEAST ? QUEUE_LEAST : queue > QUEUE_MOST ? QUEUE_MOST : queue;
+    // A mapping, since calloc would touch all of it.
+    void *counts = mmap(NULL, counts_bytes(job), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (counts == MAP_FAILED)
+        return leat_fail(-ENOMEM, "no address space for the message counts of %d ranks",
+                         job->rank_count);
     int error = leat_shm_msg_open(job, queue, &net);
     if (!error)
         error = msg_engine_open(net, &tuning, &job->msg);
     if (error) {
+        munmap(counts, counts_bytes(job));
         job->msg = NULL;
         return error;
     }
+    job->message = counts;
     job->msg->job = job;
     struct job_child *child = &job->msg_child;
     *child = (struct job_child){.orphan = orphan, .next = job->children, .link = &job->children};

@@ -4,14 +4,15 @@
 // Algorithm: records of 40 bytes lie in a slab; a hash of ranks chains them by slab index and
 // doubles when there are more records than buckets. Whoever owes a peer something sets a bit and
 // puts the record into a list once; progress walks the list and pays. Advantage: an idle rank costs
-// nothing, a peer in use 44 to 60 bytes with its share of the index. Disadvantage: doubling walks
-// all records once.
+// nothing, a peer in use 60 to 64 bytes with its counts and its share of the index. Disadvantage:
+// doubling walks all records once.
 
 #include "msg/internal.h"
 
 #include <errno.h>
 
 #define INDEX_FIRST 16
+#define PEER_COUNTS 16 /* sizeof(struct message_counts) */
 
 static uint32_t bucket_of(const struct msg_engine *engine, int rank)
 {
@@ -32,6 +33,7 @@ void msg_peers_close(struct msg_engine *engine)
         msg_free(&engine->pools, POOL_PEERS, engine->index,
                  engine->index_count * sizeof *engine->index);
     engine->index = NULL;
+    msg_discharge(&engine->pools, POOL_PEERS, PEER_COUNTS * (uint64_t)engine->peers.live);
     msg_slab_close(&engine->peers);
 }
 
@@ -74,9 +76,14 @@ uint32_t msg_peer_make(struct msg_engine *engine, int rank)
         return at;
     if (engine->peers.live >= engine->index_count)
         grow(engine);
-    at = msg_slab_take(&engine->peers);
-    if (!at)
+    // What the job counts for it (struct message_counts) is the peer's cost as well.
+    if (msg_charge(&engine->pools, POOL_PEERS, PEER_COUNTS))
         return 0;
+    at = msg_slab_take(&engine->peers);
+    if (!at) {
+        msg_discharge(&engine->pools, POOL_PEERS, PEER_COUNTS);
+        return 0;
+    }
     struct msg_peer *peer = msg_peer_at(engine, at);
     uint32_t bucket = bucket_of(engine, rank);
     peer->rank = rank;

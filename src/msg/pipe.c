@@ -175,6 +175,7 @@ void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
         msg_poke(engine, request->peer);
     if (request->done < request->total)
         return;
+    msg_count(engine, request->peer, request->total);
     msg_rendezvous_leave(engine, request);
     msg_unannounce(engine, request);
     msg_finish(request, 0);

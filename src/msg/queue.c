@@ -118,10 +118,12 @@ static void accepted(struct msg_engine *engine, uint32_t index, uint32_t sequenc
         struct msg_request *request = msg_pending_head(peer);
         msg_pending_remove(peer, request);
         peer->in_flight--;
-        if (request->handle)
+        if (request->handle) {
             request->state = STATE_RENDEZVOUS;
-        else
-            msg_finish(request, 0);
+            continue;
+        }
+        msg_count(engine, peer->rank, request->data.bytes);
+        msg_finish(request, 0);
     }
     if (peer->pending_tail)
         msg_peer_owe(engine, index, TODO_SEND);

@@ -82,6 +82,7 @@ void msg_unannounce(struct msg_engine *engine, struct msg_request *request)
 int msg_copy_chunk(struct msg_engine *engine, struct msg_request *request, uint64_t offset,
                    uint64_t bytes)
 {
+    msg_count(engine, request->peer, bytes);
     if (request->far) {
         msg_layout_write(&request->data, offset, (const char *)request->far + offset, bytes);
         return 0;
@@ -163,6 +164,13 @@ static void step_done(struct msg_engine *engine, struct msg_request *request)
         msg_rendezvous_received(engine, request);
 }
 
+static bool probe_direct(struct msg_engine *engine, struct msg_request *request)
+{
+    uint8_t byte;
+    return engine->net->ops->bulk_get(engine->net, request->peer, &request->token, 0, &byte, 1,
+                                      &request->transfer) == 0;
+}
+
 static void choose(struct msg_engine *engine, struct msg_request *request)
 {
     request->far = request->near = NULL;
@@ -183,7 +191,7 @@ static void choose(struct msg_engine *engine, struct msg_request *request)
         request->mode = request->total < engine->tuning.direct_bytes ? MODE_WANT_PIPE : MODE_GET;
     // One byte shows whether this way is open, before the sender is asked to help.
     if (request->mode == MODE_GET && engine->mapped && !engine->direct_known) {
-        engine->direct_known = msg_copy_chunk(engine, request, 0, 1) == 0;
+        engine->direct_known = probe_direct(engine, request);
         if (!engine->direct_known)
             request->mode = MODE_WANT_PIPE;
     }

@@ -233,8 +233,10 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
         return false;
     wake(engine, ring, peer->rank);
     prepare_next(engine, ring, bytes);
-    if (request->state != STATE_RENDEZVOUS)
+    if (request->state != STATE_RENDEZVOUS) {
+        msg_count(engine, peer->rank, bytes);
         msg_finish(request, 0);
+    }
     return true;
 }
 

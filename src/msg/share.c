@@ -222,6 +222,8 @@ void msg_share_help(struct msg_engine *engine, struct msg_request *request)
         else
             error = engine->net->ops->bulk_put(engine->net, request->peer, &request->helped, offset,
                                                from, bytes, &request->transfer);
+        if (!error)
+            msg_count(engine, request->peer, bytes);
         request->produced += !error;
         if (error)
             __atomic_store_n(&share->failed, chunk + 1, __ATOMIC_RELEASE);
