@@ -402,146 +402,7 @@ static void given(struct msg_engine *engine, uint32_t index, const struct msg_pa
     msg_arrive_at(engine, index, NULL, request, &header, packet->payload);
 }
 
-// ---- The sending side's ----
-
-static struct msg_request *fitting(const struct msg_peer *peer, const struct msg_header *header)
-{
-    struct msg_request *request = msg_pending_head(peer);
-    while (request) {
-        if (request->context == header->context && (header->tag < 0 || request->tag == header->tag))
-            return request;
-        request = request == peer->pending_tail ? NULL : request->next;
-    }
-    return NULL;
-}
-
-static void asked(struct msg_engine *engine, uint32_t index, const struct msg_header *header)
-{
-    struct msg_peer *peer = msg_peer_at(engine, index);
-    struct msg_request *head = msg_pending_head(peer), *found = NULL;
-    uint64_t sent = peer->out_state >= OUT_OPEN ? engine->ring_out[peer->ring_out]->head : 0;
-    struct msg_packet packet;
-    packet.header = (struct msg_header){.kind = WIRE_ABSENT};
-    if ((peer->out_state >= OUT_OPEN && sent != header->bytes) || peer->in_flight ||
-        peer->flags & PEER_FROZEN || (head && head->done)) {
-        packet.header.kind = WIRE_BEHIND;
-        packet.header.bytes = sent;
-    } else if ((found = fitting(peer, header)) != NULL) {
-        packet.header = (struct msg_header){.kind = WIRE_FOUND,
-                                            .context = found->context,
-                                            .tag = found->tag,
-                                            .bytes = found->data.bytes};
-    }
-    if (!msg_control(engine, index, &packet, 0)) {
-        // There is no place to keep the question: it is asked again after BEHIND.
-        msg_peer_owe(engine, index, TODO_FOUND);
-        return;
-    }
-    peer->flags &= (uint16_t) ~(PEER_ABSENT | PEER_FROZEN);
-    if (found) {
-        found->found = 1;
-        peer->flags |= PEER_FROZEN;
-    } else if (packet.header.kind == WIRE_ABSENT) {
-        peer->flags |= PEER_ABSENT;
-    }
-}
-
-static bool pay_behind(struct msg_engine *engine, uint32_t index)
-{
-    struct msg_peer *peer = msg_peer_at(engine, index);
-    struct msg_packet packet;
-    packet.header = (struct msg_header){
-        .kind = WIRE_BEHIND,
-        .bytes = peer->out_state >= OUT_OPEN ? engine->ring_out[peer->ring_out]->head : 0};
-    return msg_control(engine, index, &packet, 0);
-}
-
-static struct msg_request *frozen(const struct msg_peer *peer)
-{
-    struct msg_request *request = msg_pending_head(peer);
-    while (request && !request->found)
-        request = request == peer->pending_tail ? NULL : request->next;
-    return request;
-}
-
-static void decided(struct msg_engine *engine, uint32_t index, const struct msg_header *header)
-{
-    struct msg_peer *peer = msg_peer_at(engine, index);
-    struct msg_request *request = frozen(peer);
-    if (!(peer->flags & PEER_FROZEN) || !request)
-        return;
-    if (header->kind == WIRE_TAKE) {
-        request->remote = header->handle;
-        msg_peer_owe(engine, index, TODO_GIVE);
-        return;
-    }
-    request->found = 0;
-    peer->flags &= (uint16_t)~PEER_FROZEN;
-    msg_peer_owe(engine, index, TODO_SEND | TODO_SWITCH);
-}
-
-static bool pay_given(struct msg_engine *engine, uint32_t index)
-{
-    struct msg_peer *peer = msg_peer_at(engine, index);
-    struct msg_request *request = frozen(peer);
-    if (!request)
-        return true;
-    struct msg_packet packet;
-    uint32_t payload = (uint32_t)request->data.bytes;
-    if (request->synchronous || request->data.bytes > MSG_PACKET_PAYLOAD) {
-        struct msg_token token;
-        if (!msg_announce(engine, request, 0, &packet.header, &token))
-            return false;
-        memcpy(packet.payload, &token, sizeof token);
-        payload = sizeof token;
-    } else {
-        packet.header =
-            (struct msg_header){.context = request->context, .tag = request->tag, .bytes = payload};
-        msg_layout_read(&request->data, 0, packet.payload, payload);
-    }
-    packet.header.kind = WIRE_GIVEN;
-    packet.header.sequence = request->remote;
-    if (!msg_control(engine, index, &packet, payload)) {
-        msg_unannounce(engine, request);
-        return false;
-    }
-    request->found = 0;
-    msg_pending_remove(peer, request);
-    peer->flags &= (uint16_t)~PEER_FROZEN;
-    if (request->handle) {
-        request->state = STATE_RENDEZVOUS;
-    } else {
-        msg_count(engine, peer->rank, request->data.bytes);
-        msg_finish(request, 0);
-    }
-    msg_peer_owe(engine, index, TODO_SEND | TODO_SWITCH);
-    return true;
-}
-
-bool msg_hold_tell(struct msg_engine *engine, uint32_t index)
-{
-    struct msg_peer *peer = msg_peer_at(engine, index);
-    struct msg_request *head = msg_pending_head(peer);
-    bool wants_handle =
-        head && (head->synchronous || head->data.bytes > engine->tuning.eager_bytes);
-    if (wants_handle && !(peer->flags & PEER_TOLD) &&
-        engine->handle_count - engine->handles_live <= engine->tuning.handle_limit / 4) {
-        peer->flags |= PEER_TOLD;
-        msg_peer_owe(engine, index, TODO_HOLDING);
-    }
-    return false;
-}
-
-void msg_hold_untell(struct msg_engine *engine, uint32_t index)
-{
-    struct msg_peer *peer = msg_peer_at(engine, index);
-    if (peer->flags & PEER_TOLD) {
-        peer->flags &= (uint16_t)~PEER_TOLD;
-        msg_peer_owe(engine, index, TODO_HOLDING);
-    }
-}
-
-// ---- Both ----
+// ---- Both sides' packets ----
 
 void msg_hold_packet(struct msg_engine *engine, uint32_t index, const struct msg_packet *packet)
 {
@@ -554,7 +415,7 @@ void msg_hold_packet(struct msg_engine *engine, uint32_t index, const struct msg
         msg_hold_update(engine, index);
         break;
     case WIRE_FIND:
-        asked(engine, index, &packet->header);
+        msg_held_asked(engine, index, &packet->header);
         break;
     case WIRE_FOUND:
     case WIRE_ABSENT:
@@ -563,7 +424,7 @@ void msg_hold_packet(struct msg_engine *engine, uint32_t index, const struct msg
         break;
     case WIRE_TAKE:
     case WIRE_LEAVE:
-        decided(engine, index, &packet->header);
+        msg_held_decided(engine, index, &packet->header);
         break;
     case WIRE_LOOK:
         engine->hold->again = true;
@@ -586,9 +447,9 @@ bool msg_hold_pay(struct msg_engine *engine, uint32_t index, unsigned todo)
     case TODO_TAKE:
         return pay_take(engine, index);
     case TODO_FOUND:
-        return pay_behind(engine, index);
+        return msg_held_behind(engine, index);
     case TODO_GIVE:
-        return pay_given(engine, index);
+        return msg_held_give(engine, index);
     case TODO_LOOK:
     case TODO_HOLDING:
         packet.header = (struct msg_header){.kind = todo == TODO_LOOK ? WIRE_LOOK : WIRE_HOLDING,

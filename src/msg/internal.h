@@ -134,10 +134,6 @@ int msg_hold_open(struct msg_engine *engine);
 void msg_hold_close(struct msg_engine *engine);
 /* Whether the peer holds messages back may have changed: REJECTING, SHORT, or its ring's held. */
 void msg_hold_update(struct msg_engine *engine, uint32_t peer);
-/* Sending: tells the peer that its messages wait here for want of handles, where that is so.
- * Returns false: they still wait. */
-bool msg_hold_tell(struct msg_engine *engine, uint32_t peer);
-void msg_hold_untell(struct msg_engine *engine, uint32_t peer);
 /* A receive was posted that nothing here fits: look at those that hold back. */
 void msg_hold_wanted(struct msg_engine *engine);
 /* The same for a probe: 1 found (source, tag and bytes in *found), 0 not there, -EAGAIN not known
@@ -149,5 +145,15 @@ void msg_hold_progress(struct msg_engine *engine);
 void msg_hold_packet(struct msg_engine *engine, uint32_t peer, const struct msg_packet *packet);
 /* What is owed in the search, at either side; false: no room now. */
 bool msg_hold_pay(struct msg_engine *engine, uint32_t peer, unsigned todo);
+
+/* ---- held.c: the sender's side of it ---- */
+void msg_held_asked(struct msg_engine *engine, uint32_t peer, const struct msg_header *header);
+void msg_held_decided(struct msg_engine *engine, uint32_t peer, const struct msg_header *header);
+bool msg_held_behind(struct msg_engine *engine, uint32_t peer);
+bool msg_held_give(struct msg_engine *engine, uint32_t peer);
+/* Sending: tells the peer that its messages wait here for want of handles, where that is so.
+ * Returns false: they still wait. */
+bool msg_held_tell(struct msg_engine *engine, uint32_t peer);
+void msg_held_untell(struct msg_engine *engine, uint32_t peer);
 
 #endif

@@ -30,8 +30,6 @@ static void orphan(struct job_child *child)
     *child->link = child->next;
     if (child->next)
         child->next->link = child->link;
-    while (job->msg->comms)
-        leat_comm_free(job->msg->comms);
     msg_engine_close(job->msg);
     munmap(job->message, counts_bytes(job));
     job->msg = NULL;

@@ -40,7 +40,7 @@ bool msg_send_pending(struct msg_engine *engine, uint32_t index)
         // Once a ring is offered, what is in flight has to be accepted before it can be used.
         if (peer->out_state == OUT_GRANTED && peer->ring_out)
             return true;
-        return msg_queue_send(engine, index) || msg_hold_tell(engine, index);
+        return msg_queue_send(engine, index) || msg_held_tell(engine, index);
     }
     if (peer->out_state != OUT_OPEN || peer->flags & PEER_FROZEN)
         return true; // ENDED or TAKE will say when
@@ -55,10 +55,10 @@ bool msg_send_pending(struct msg_engine *engine, uint32_t index)
                 peer->pending_tail = request;
             else
                 peer->pending_tail->next = request;
-            msg_hold_tell(engine, index);
+            msg_held_tell(engine, index);
             return false;
         }
-        msg_hold_untell(engine, index);
+        msg_held_untell(engine, index);
         engine->events++;
     }
     return true;

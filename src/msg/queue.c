@@ -80,7 +80,7 @@ static bool send_one(struct msg_engine *engine, uint32_t index, struct msg_reque
     request->state = STATE_FLIGHT;
     peer->send_sequence++;
     peer->in_flight++;
-    msg_hold_untell(engine, index);
+    msg_held_untell(engine, index);
     engine->counts.queued++;
     return true;
 }
