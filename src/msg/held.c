@@ -44,7 +44,6 @@ void msg_held_asked(struct msg_engine *engine, uint32_t index, const struct msg_
         msg_peer_owe(engine, index, TODO_FOUND);
         return;
     }
-    peer->flags &= (uint16_t) ~(PEER_ABSENT | PEER_FROZEN);
     if (found) {
         found->found = 1;
         peer->flags |= PEER_FROZEN;
@@ -52,7 +51,6 @@ void msg_held_asked(struct msg_engine *engine, uint32_t index, const struct msg_
         peer->flags |= PEER_ABSENT;
     }
 }
-
 bool msg_held_behind(struct msg_engine *engine, uint32_t index)
 {
     struct msg_peer *peer = msg_peer_at(engine, index);
