@@ -51,6 +51,7 @@ void msg_held_asked(struct msg_engine *engine, uint32_t index, const struct msg_
         peer->flags |= PEER_ABSENT;
     }
 }
+
 bool msg_held_behind(struct msg_engine *engine, uint32_t index)
 {
     struct msg_peer *peer = msg_peer_at(engine, index);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The message network of one host between ranks that are threads.
 
+#define _GNU_SOURCE
 #include "multi/msg_net_parts.h"
 
 // ---- queue ----

@@ -283,6 +283,15 @@ void memory_fabric_deliver(struct memory_fabric *fabric, size_t choice)
     take_effect(fabric, event);
 }
 
+struct memory_choice memory_fabric_choice(const struct memory_fabric *fabric, size_t choice)
+{
+    const struct event *event = fabric->event[place_of(fabric, choice)];
+    int rank = event->kind == EVENT_BULK_PUT ? -1
+               : event->kind == EVENT_GET    ? event->from
+                                             : event->to;
+    return (struct memory_choice){rank, event->kind == EVENT_PACKET, event->number};
+}
+
 void memory_fabric_describe(const struct memory_fabric *fabric, size_t choice, char *text,
                             size_t room)
 {

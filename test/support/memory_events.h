@@ -60,6 +60,8 @@ struct memory_fabric {
     struct pair_time *pair; /* when the last packet of a pair arrives */
     size_t pair_count, pair_capacity;
     uint64_t now_ns, event_number, random, packets, puts, refused;
+    void (*sleeps)(void *user, int rank);
+    void *sleeps_user;
     char misuse[512];
 };
 
@@ -81,7 +83,8 @@ void memory_events_cut(struct memory_fabric *fabric, int rank);
 
 struct memory *memory_register(struct endpoint *endpoint, int peer, void *address, uint64_t bytes,
                                struct msg_token *token);
-/* The memory that a token names, for that peer and range; NULL (and recorded) where it is none. */
+/* The memory that a token names, for that peer and range; NULL (and recorded, unless `what` is
+ * NULL) where it is none. */
 struct memory *memory_named(struct memory_fabric *fabric, int from, int owner,
                             const struct msg_token *token, uint64_t offset, uint64_t bytes,
                             const char *what);

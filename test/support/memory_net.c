@@ -248,7 +248,8 @@ static void *net_map(struct msg_net *net, int peer, const struct msg_token *toke
     struct memory_fabric *fabric = endpoint->fabric;
     if (peer_gone(endpoint, peer))
         return NULL;
-    struct memory *memory = memory_named(fabric, net->rank, peer, token, 0, bytes, "map");
+    // A token may have come late: only who uses the memory does wrong.
+    struct memory *memory = memory_named(fabric, net->rank, peer, token, 0, bytes, NULL);
     if (!memory ||
         (memory->exposed ? !holds_for(fabric, fabric->options.map_exposed, net->rank, peer, 2)
                          : !fabric->options.map))
@@ -370,6 +371,20 @@ static int net_distance(struct msg_net *net, int peer)
     return self(net)->fabric->options.distance ? abs(peer - net->rank) : 1;
 }
 
+static void net_sleep_prepare(struct msg_net *net)
+{
+    (void)net;
+}
+
+static void net_sleep(struct msg_net *net, uint64_t ns)
+{
+    struct memory_fabric *fabric = self(net)->fabric;
+    if (fabric->sleeps)
+        fabric->sleeps(fabric->sleeps_user, net->rank);
+    else
+        fabric->now_ns += ns;
+}
+
 static void let_go(struct endpoint *endpoint)
 {
     struct memory_fabric *fabric = endpoint->fabric;
@@ -412,6 +427,9 @@ static const struct msg_net_ops memory_ops = {
     .put = net_put,
     .bulk_get = net_bulk_get,
     .bulk_put = net_bulk_put,
+    .sleep_prepare = net_sleep_prepare,
+    .sleep = net_sleep,
+    .sleep_cancel = net_sleep_prepare,
     .alive = net_alive,
     .distance = net_distance,
     .close = net_close,
@@ -471,6 +489,13 @@ struct msg_net *memory_fabric_open(struct memory_fabric *fabric, int rank)
 void memory_fabric_kill(struct memory_fabric *fabric, int rank)
 {
     let_go(memory_endpoint(fabric, rank));
+}
+
+void memory_fabric_on_sleep(struct memory_fabric *fabric, void (*sleeps)(void *user, int rank),
+                            void *user)
+{
+    fabric->sleeps = sleeps;
+    fabric->sleeps_user = user;
 }
 
 const char *memory_fabric_misuse(struct memory_fabric *fabric)

@@ -62,6 +62,10 @@ struct msg_net *memory_fabric_open(struct memory_fabric *fabric, int rank);
  * endpoint takes no more calls but close. */
 void memory_fabric_kill(struct memory_fabric *fabric, int rank);
 
+/* Called when an engine would sleep until something arrives, so that others can be run. */
+void memory_fabric_on_sleep(struct memory_fabric *fabric, void (*sleeps)(void *user, int rank),
+                            void *user);
+
 /* The first thing that no engine may do, or NULL. */
 const char *memory_fabric_misuse(struct memory_fabric *fabric);
 
@@ -86,6 +90,12 @@ uint64_t memory_fabric_next(const struct memory_fabric *fabric);
 /* Events that may happen next, in the order in which they were begun. */
 size_t memory_fabric_choices(const struct memory_fabric *fabric);
 void memory_fabric_deliver(struct memory_fabric *fabric, size_t choice);
+struct memory_choice {
+    int rank; /* whose next progress sees the difference; -1: two ranks' */
+    bool packet;
+    uint64_t number; /* in the order in which they were begun */
+};
+struct memory_choice memory_fabric_choice(const struct memory_fabric *fabric, size_t choice);
 /* "packet 0>1 #5", for reports. */
 void memory_fabric_describe(const struct memory_fabric *fabric, size_t choice, char *text,
                             size_t room);

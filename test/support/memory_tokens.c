@@ -61,7 +61,7 @@ static void refuse(struct memory_fabric *fabric, const char *what, const char *w
                    int owner, uint64_t offset, uint64_t bytes)
 {
     fabric->refused++;
-    if (!fabric->options.hostile)
+    if (what && !fabric->options.hostile)
         memory_misuse(fabric, "%s of rank %d to rank %d, %llu bytes at %llu: %s", what, from, owner,
                       (unsigned long long)bytes, (unsigned long long)offset, why);
 }
