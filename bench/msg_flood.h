@@ -193,8 +193,8 @@ static inline int slice_run(struct slice *slice, const struct slice_command *com
         return slice_rate(slice, amount, count, values);
     if (strcmp(what, "barrier") == 0)
         return slice_barrier(slice, count, values);
-    if (strcmp(what, "bcast") == 0)
-        return slice_bcast(slice, amount, count, values);
+    if (strcmp(what, "broadcast") == 0)
+        return slice_broadcast(slice, amount, count, values);
     if (strcmp(what, "allreduce") == 0)
         return slice_allreduce(slice, amount, count, values);
     *value_count = 3;

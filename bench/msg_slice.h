@@ -11,7 +11,7 @@
  * Commands (WHAT AMOUNT COUNT) and the answer's values:
  *     p2p BYTES ITERATIONS        half a round trip between ranks 0 and 1, ns
  *     rate BYTES ITERATIONS       a message in windows of 64 from rank 0 to 1, ns
- *     barrier|bcast|allreduce BYTES ITERATIONS    an operation, ns; doubles are summed
+ *     barrier|broadcast|allreduce BYTES ITERATIONS    an operation, ns; doubles are summed
  *     flood|memory                see msg_flood.h
  */
 #ifndef LEAT_BENCH_MSG_SLICE_H
@@ -219,7 +219,8 @@ static inline int slice_barrier(struct slice *slice, uint64_t iterations, double
 }
 
 /* The root goes round and touches what it got last: none begins before it has the data. */
-static inline int slice_bcast(struct slice *slice, size_t bytes, uint64_t iterations, double *ns)
+static inline int slice_broadcast(struct slice *slice, size_t bytes, uint64_t iterations,
+                                  double *ns)
 {
     unsigned char *data = slice->out;
     uint64_t differing = 0;

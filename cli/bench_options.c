@@ -100,7 +100,8 @@ void bench_read_common(struct option_reader *reader, struct bench_common *common
     }
 }
 
-int bench_start_common(struct bench_sides *sides, const struct bench_common *common)
+int bench_start_common(struct bench_sides *sides, const struct bench_common *common,
+                       const char *algorithm)
 {
     char setting[64] = "";
     if (common->transport >= 0)
@@ -109,7 +110,7 @@ int bench_start_common(struct bench_sides *sides, const struct bench_common *com
     int error = bench_open(sides, common->rank_count);
     if (error)
         return error;
-    bench_add_leat(sides, "leat", "msg-rank", NULL, setting);
+    bench_add_leat(sides, "leat", "msg-rank", algorithm, setting);
     for (int peer = 0; peer < BENCH_PEER_COUNT; peer++) {
         char launcher[32], program[40];
         snprintf(launcher, sizeof launcher, "mpirun.%s", bench_peer_names[peer]);

@@ -235,7 +235,7 @@ static int run_flood(struct memory_bench *bench)
 static int run(const char *name, struct memory_bench *bench, int (*body)(struct memory_bench *))
 {
     bench->list = json_array();
-    int error = bench_start_common(&bench->sides, &bench->common);
+    int error = bench_start_common(&bench->sides, &bench->common, NULL);
     if (!error)
         error = body(bench);
     bench_close(&bench->sides, error);

@@ -6,16 +6,14 @@
 // Advantage: the rival is the better MPI at each size, not one chosen once. Disadvantage: one host.
 
 #include "bench.h"
+#include "bench_algorithm.h"
 #include "bench_options.h"
 #include "commands.h"
 
-enum { OPTION_SIZES = OPTION_LONG, OPTION_RATE, OPTION_OPERATION };
+enum { OPTION_SIZES = OPTION_LONG, OPTION_RATE, OPTION_OPERATION, OPTION_ALGORITHM };
 
 #define MESSAGE_MAX (UINT64_C(1) << 30)
 #define WINDOW_MAX  (UINT64_C(1) << 23) // of a message, 64 at a time
-
-static const char *const operation_names[] = {"barrier", "bcast", "allreduce"};
-#define OPERATION_COUNT 3
 
 static const struct option_row p2p_rows[] = {
     BENCH_COMMON_ROWS,
@@ -40,7 +38,8 @@ static const struct option_table p2p_table = {
 static const struct option_row coll_rows[] = {
     BENCH_COMMON_ROWS,
     {OPTION_SIZES, "sizes", "N[,N...]", "bytes of a rank's vector (8 to 16M)"},
-    {OPTION_OPERATION, "operation", "NAME[,NAME]", "barrier, bcast and allreduce (all)"},
+    {OPTION_OPERATION, "operation", "NAME[,NAME]", "barrier, broadcast and allreduce (all)"},
+    {OPTION_ALGORITHM, "algorithm", "OPERATION=NAME", "leat's algorithm for one of them (chosen)"},
     BENCH_PACE_ROWS,
 };
 
@@ -61,10 +60,23 @@ struct msg_bench {
     const char *name; // of the benchmark
     struct bench_common common;
     struct bench_sizes sizes;
-    bool rate, operation[OPERATION_COUNT];
+    const char *algorithm;
+    bool rate, operation[BENCH_OPERATION_COUNT];
     struct bench_sides sides;
     json_t *list;
 };
+
+static void read_algorithm(struct option_reader *reader, struct msg_bench *bench)
+{
+    struct bench_algorithm algorithm;
+    if (bench_algorithm_read(reader->value, &algorithm))
+        bench->algorithm = reader->value;
+    else
+        options_error(reader,
+                      "--algorithm takes OPERATION=NAME, such as broadcast=chain, got \"%s\"; the "
+                      "help lists them",
+                      reader->value);
+}
 
 static int parse(struct option_reader *reader, struct msg_bench *bench)
 {
@@ -77,7 +89,11 @@ static int parse(struct option_reader *reader, struct msg_bench *bench)
             bench->rate = true;
             break;
         case OPTION_OPERATION:
-            bench_read_set(reader, "operation", operation_names, OPERATION_COUNT, bench->operation);
+            bench_read_set(reader, "operation", bench_operation_names, BENCH_OPERATION_COUNT,
+                           bench->operation);
+            break;
+        case OPTION_ALGORITHM:
+            read_algorithm(reader, bench);
             break;
         default:
             bench_read_common(reader, &bench->common);
@@ -183,16 +199,16 @@ static int run_p2p(struct msg_bench *bench)
 static int run_coll(struct msg_bench *bench)
 {
     int error = 0;
-    for (int i = 0; !error && i < OPERATION_COUNT; i++)
+    for (int i = 0; !error && i < BENCH_OPERATION_COUNT; i++)
         if (bench->operation[i])
-            error = measure_sizes(bench, operation_names[i], operation_names[i]);
+            error = measure_sizes(bench, bench_operation_names[i], bench_operation_names[i]);
     return error;
 }
 
 static int run(struct msg_bench *bench, int (*body)(struct msg_bench *))
 {
     bench->list = json_array();
-    int error = bench_start_common(&bench->sides, &bench->common);
+    int error = bench_start_common(&bench->sides, &bench->common, bench->algorithm);
     if (!error)
         error = body(bench);
     bench_close(&bench->sides, error);
@@ -231,7 +247,14 @@ int bench_coll(int argc, char **argv)
         .sizes = {{8, 64, 512, 1 << 12, 1 << 15, 1 << 18, 1 << 21, 1 << 24}, 8},
         .operation = {true, true, true}};
     struct option_reader reader;
-    options_begin(&reader, &coll_table, argc, argv);
+    struct option_table table = coll_table;
+    char known[800], summary[2000];
+    bench_algorithm_list(known, sizeof known);
+    snprintf(summary, sizeof summary,
+             "%s Algorithms of the library, for --algorithm and others: %s.", coll_table.summary,
+             known);
+    table.summary = summary;
+    options_begin(&reader, &table, argc, argv);
     int status = parse(&reader, &bench);
     if (status >= 0)
         return status;
