@@ -28,11 +28,11 @@ static int check_ends(const leat_comm *comm, const char *what, int rank, int tag
     return 0;
 }
 
-static int check_data(const leat_data *data, const char *what)
+static int check_data(const leat_data *data, const char *what, bool receive)
 {
     if (!data->layout && (data->address || !data->bytes))
         return 0;
-    return msg_layout_check(data, what);
+    return receive ? msg_layout_check_receive(data, what) : msg_layout_check(data, what);
 }
 
 static int finish_call(struct msg_request *request)
@@ -48,7 +48,7 @@ int leat_send(leat_comm *comm, leat_data data, int to, int tag, int flags, leat_
 {
     int error = check_ends(comm, "leat_send", to, tag, false);
     if (!error)
-        error = check_data(&data, "leat_send");
+        error = check_data(&data, "leat_send", false);
     if (!error && flags & ~LEAT_SEND_SYNCHRONOUS)
         error = leat_fail(-EINVAL, "leat_send: flags 0x%x are not known", (unsigned)flags);
     if (error)
@@ -65,7 +65,7 @@ int leat_recv(leat_comm *comm, leat_data data, int from, int tag, leat_status *s
 {
     int error = check_ends(comm, "leat_recv", from, tag, true);
     if (!error)
-        error = check_data(&data, "leat_recv");
+        error = check_data(&data, "leat_recv", true);
     if (error)
         return error;
     leat_request own;
@@ -238,7 +238,7 @@ int leat_recv_matched(leat_data data, leat_status *status, leat_request *matched
 {
     int error = leat_need(matched, "leat_recv_matched", "matched");
     if (!error)
-        error = check_data(&data, "leat_recv_matched");
+        error = check_data(&data, "leat_recv_matched", true);
     if (error)
         return error;
     struct msg_request *request = msg_request_of(matched);

@@ -197,6 +197,8 @@ static enum arrival keep(struct msg_engine *engine, struct msg_ring_in *ring,
     if (!msg_match_has_room(&engine->matcher, remote ? 0 : header->bytes))
         return ARRIVAL_HELD;
     struct msg_unexpected *message = msg_match_add(&engine->matcher, envelope);
+    if (!message)
+        return ARRIVAL_HELD; // the system has less than the pool
     if (remote) {
         message->state = UNEXPECTED_REMOTE;
     } else {
