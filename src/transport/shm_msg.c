@@ -86,7 +86,7 @@ static void wake_endpoint(const struct shm_net *net, struct endpoint *endpoint)
     bool exchange = net->always_wake || __atomic_load_n(&endpoint->always_wake, __ATOMIC_RELAXED);
     if (!exchange && !__atomic_load_n(&endpoint->asleep, __ATOMIC_RELAXED))
         return;
-    if (__atomic_exchange_n(&endpoint->asleep, 0, __ATOMIC_SEQ_CST))
+    if (__atomic_exchange_n(&endpoint->asleep, 0, __ATOMIC_ACQ_REL))
         syscall(SYS_futex, &endpoint->asleep, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
@@ -103,7 +103,7 @@ static void net_sleep_cancel(struct msg_net *net)
 static void net_sleep_prepare(struct msg_net *net)
 {
     struct endpoint *own = shm(net)->own;
-    __atomic_exchange_n(&own->asleep, 1, __ATOMIC_SEQ_CST);
+    __atomic_exchange_n(&own->asleep, 1, __ATOMIC_ACQ_REL);
     // A filter that was installed since may refuse it: then the coming sleep ends at once.
     if (!own->always_wake && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
         net_sleep_cancel(net);
@@ -150,7 +150,7 @@ static int closed(int peer)
 static int not_now(struct msg_net *net, int peer)
 {
     uint32_t state =
-        __atomic_load_n(&leat_rank_record(shm(net)->job, peer)->state, __ATOMIC_ACQUIRE);
+        __atomic_load_n(&leat_rank_record(shm(net)->job, peer)->state, __ATOMIC_RELAXED);
     return state == RANK_CLOSED || state == RANK_DEAD ? net_alive(net, peer) : -EAGAIN;
 }
 
@@ -343,6 +343,16 @@ static void *net_map(struct msg_net *net, int peer, const struct msg_token *toke
     return mapped(shm(net), token, 0, bytes);
 }
 
+static void *net_words(struct msg_net *net, int peer)
+{
+    const struct endpoint *endpoint = endpoint_of(shm(net), peer);
+    if (__atomic_load_n(&endpoint->state, __ATOMIC_ACQUIRE) == ENDPOINT_NONE)
+        return NULL;
+    // They lie behind the queue, and stay as long.
+    return arena_of(shm(net), peer) + endpoint->queue_offset +
+           (uint64_t)endpoint->cell_count * sizeof(struct shm_cell);
+}
+
 static int net_put(struct msg_net *net, int peer, const struct msg_token *token,
                    const struct msg_piece *pieces, int count)
 {
@@ -380,7 +390,7 @@ static int attachable(struct shm_net *net, int peer, const struct msg_token *tok
     const struct rank_record *record = leat_rank_record(net->job, peer);
     if (__atomic_load_n(&record->attach, __ATOMIC_RELAXED) == ATTACH_REFUSED)
         return leat_fail(-EPERM, "cross-memory attach to rank %d: it was refused before", peer);
-    uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&record->state, __ATOMIC_RELAXED);
     if (net->attached == peer && state == RANK_OPEN)
         return 0;
     int error = leat_attach_probe(net->job, peer);
@@ -424,7 +434,7 @@ static void net_close(struct msg_net *net)
     net_sleep_cancel(net);
     // The cells stay: a sender that looked before this may still be filling one.
     own->queue_head = shm(net)->head;
-    __atomic_store_n(&own->state, ENDPOINT_CLOSED, __ATOMIC_RELEASE);
+    __atomic_store_n(&own->state, ENDPOINT_CLOSED, __ATOMIC_RELAXED);
     free(net);
 }
 
@@ -438,6 +448,7 @@ static const struct msg_net_ops shm_ops = {.name = "shm",
                                            .expose = net_expose,
                                            .hide = net_hide,
                                            .map = net_map,
+                                           .words = net_words,
                                            .put = net_put,
                                            .bulk_get = net_bulk_get,
                                            .bulk_put = net_bulk_put,
@@ -463,7 +474,8 @@ static int make_queue(struct shm_net *net, uint64_t queue_bytes)
                          (unsigned long long)leat_shm_msg_least_bytes());
     cells = cells < (1u << 24) ? cells : 1u << 24;
     cells = UINT64_C(1) << (63 - __builtin_clzll(cells));
-    int error = leat_arena_alloc(net->job, cells * sizeof(struct shm_cell), &own->queue_offset);
+    int error = leat_arena_alloc(net->job, cells * sizeof(struct shm_cell) + MSG_WORDS_BYTES,
+                                 &own->queue_offset);
     if (!error)
         own->cell_count = (uint32_t)cells;
     return error;
@@ -476,7 +488,8 @@ static void take_queue(struct shm_net *net)
     net->head = net->own->queue_head;
     while (shm_queue_look(&net->queue, net->head))
         net_queue_release(&net->net);
-    net->net.queue_bytes = sizeof(struct shm_cell) << net->queue.count_bits;
+    net->net.queue_bytes =
+        (sizeof(struct shm_cell) << net->queue.count_bits) + MSG_WORDS_BYTES;
 }
 
 int leat_shm_msg_open(struct leat_job *job, uint64_t queue_bytes, struct msg_net **net)

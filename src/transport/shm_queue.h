@@ -66,10 +66,10 @@ static inline struct shm_cell *shm_queue_claim(const struct shm_queue *queue, ui
                                                uint64_t *ticket)
 {
     for (;;) {
-        uint64_t tail = __atomic_load_n(queue->tail, __ATOMIC_ACQUIRE);
+        uint64_t tail = __atomic_load_n(queue->tail, __ATOMIC_RELAXED);
         uint32_t lap = shm_queue_lap(queue, tail);
         struct shm_cell *cell = shm_queue_cell(queue, tail);
-        uint64_t word = __atomic_load_n(&cell->word, __ATOMIC_ACQUIRE);
+        uint64_t word = __atomic_load_n(&cell->word, __ATOMIC_RELAXED);
         int32_t ahead = (int32_t)((uint32_t)(word >> 32) - lap);
         bool claimed = false;
         if (ahead < 0)
@@ -80,7 +80,7 @@ static inline struct shm_cell *shm_queue_claim(const struct shm_queue *queue, ui
                                                   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
         // A cell of a later lap means that the tail was read long ago, and this fails.
         uint64_t seen = tail;
-        __atomic_compare_exchange_n(queue->tail, &seen, tail + 1, false, __ATOMIC_RELEASE,
+        __atomic_compare_exchange_n(queue->tail, &seen, tail + 1, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
         if (claimed) {
             *ticket = tail;

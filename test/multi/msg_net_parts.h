@@ -19,7 +19,7 @@
 #include <sched.h>
 
 #define LONG_SLEEP_NS UINT64_C(10000000000) /* nobody may ever sleep this long */
-#define GIVE_UP_NS    UINT64_C(20000000000)
+#define GIVE_UP_NS    UINT64_C(60000000000)
 
 struct packet {
     uint32_t from, to;
@@ -109,7 +109,7 @@ static const void *peek_patiently(struct rank_thread *self, struct msg_net *net,
 
 static void part_storm(struct rank_thread *self)
 {
-    enum { EACH = 4000 };
+    enum { EACH = 1000 };
     struct msg_net *net = open_net(self, 8 * sizeof(struct shm_cell));
     uint64_t sent[64] = {0}, next[64] = {0};
     uint64_t left = EACH * (uint64_t)(self->rank_count - 1), due = left;
