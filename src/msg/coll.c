@@ -145,6 +145,7 @@ static void end(struct msg_schedule *schedule)
     int error = schedule->error;
     uint32_t kind = schedule->call.kind, number = schedule->number;
     int peer = schedule->failed_peer;
+    coll_words_end(schedule);
     schedule_give(schedule);
     if (request) {
         request->schedule = NULL;
@@ -279,7 +280,8 @@ void msg_collective_abandon(struct msg_engine *engine, const leat_comm *comm)
 
 // ---- The call ----
 
-static int start(leat_comm *comm, const struct coll_call *call, struct msg_request *request)
+static int start(leat_comm *comm, const struct coll_call *call, struct msg_request *request,
+                 bool blocking)
 {
     struct coll_comm *own = coll_of(comm);
     const struct coll_algorithm *algorithm = coll_choose(comm, call);
@@ -296,7 +298,7 @@ static int start(leat_comm *comm, const struct coll_call *call, struct msg_reque
         return 0;
     }
     begin(schedule, comm, request, algorithm, call, number);
-    if (run(schedule)) {
+    if (run(schedule) || (blocking && coll_words_spin(schedule) && run(schedule))) {
         end(schedule);
     } else {
         schedule->next = comm->engine->schedules;
@@ -321,7 +323,7 @@ int leat_collective(leat_comm *comm, const leat_collective_options *options, lea
     started->peer = -1;
     started->kind = REQUEST_COLLECTIVE;
     started->state = STATE_PENDING;
-    error = start(comm, &call, started);
+    error = start(comm, &call, started, !request);
     if (error) {
         started->kind = REQUEST_NONE;
         started->state = STATE_FINISHED;

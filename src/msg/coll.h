@@ -139,6 +139,7 @@ struct coll_comm {
     uint64_t temp_bytes; /* the same at all ranks */
     uint8_t *temp;
     struct msg_request *parked, *parked_last; /* not begun, in order, by `next` */
+    uint64_t words_started, words_ended;      /* collectives by the fixed-function path */
     uint32_t running;
     bool reserve_taken;
     bool freed; /* by its owner, while a collective that failed was still being withdrawn */
@@ -176,6 +177,16 @@ uint64_t msg_collective_reserve_bytes(void);
 /* "allreduce (ring) waits for rank 3 to send", for a wait that lasts; or, of a finished one, which
  * it was. */
 void msg_collective_describe(const struct msg_request *request, char *text, size_t bytes);
+
+/* ---- coll_words.c: what a few words of shared memory can do ---- */
+/* Whether a call goes that way; all ranks find the same. */
+bool coll_words_fit(const leat_comm *comm, const struct coll_call *call);
+enum coll_step_result coll_words(struct msg_schedule *schedule);
+/* Looks for a short while, and for nothing else; whether it can go on. False for other
+ * algorithms. */
+bool coll_words_spin(const struct msg_schedule *schedule);
+/* It is over: the next one may go on, also after a failure. */
+void coll_words_end(struct msg_schedule *schedule);
 
 /* ---- comm.c ---- */
 /* Frees every communicator and schedule; instead of msg_collective_abandon when an engine ends. */

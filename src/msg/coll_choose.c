@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_ALGORITHMS 4
+#define MOST_ALGORITHMS 5
 
 #define BROADCAST_BINOMIAL_BELOW 65536
 #define BROADCAST_CHAIN_RANKS    8
@@ -26,10 +26,10 @@
 #define ALLGATHER_BRUCK_UP_TO    16384
 #define SCAN_DOUBLING_UP_TO      16384
 
-enum { BARRIER_DISSEMINATION };
+enum { BARRIER_DISSEMINATION, BARRIER_WORDS };
 enum { BROADCAST_BINOMIAL, BROADCAST_CHAIN, BROADCAST_SCATTER };
 enum { REDUCE_BINOMIAL };
-enum { ALLREDUCE_DOUBLING, ALLREDUCE_PAIR, ALLREDUCE_HALVING, ALLREDUCE_RING };
+enum { ALLREDUCE_DOUBLING, ALLREDUCE_PAIR, ALLREDUCE_HALVING, ALLREDUCE_RING, ALLREDUCE_WORDS };
 enum { GATHER_LINEAR, GATHER_BINOMIAL };
 enum { SCATTER_LINEAR, SCATTER_BINOMIAL };
 enum { ALLGATHER_RING, ALLGATHER_BRUCK };
@@ -41,6 +41,7 @@ enum { REDUCE_SCATTER_PAIRWISE };
 #define ALGORITHMS(X)                                                                              \
     X(LEAT_BARRIER, BARRIER_DISSEMINATION, "dissemination", BUFFER_NONE, false,                    \
       coll_barrier_dissemination)                                                                  \
+    X(LEAT_BARRIER, BARRIER_WORDS, "words", BUFFER_NONE, false, coll_words)                        \
     X(LEAT_BROADCAST, BROADCAST_BINOMIAL, "binomial", BUFFER_NONE, false, coll_broadcast_binomial) \
     X(LEAT_BROADCAST, BROADCAST_CHAIN, "chain", BUFFER_NONE, false, coll_broadcast_chain)          \
     X(LEAT_BROADCAST, BROADCAST_SCATTER, "scatter-allgather", BUFFER_NONE, false,                  \
@@ -53,6 +54,7 @@ enum { REDUCE_SCATTER_PAIRWISE };
       coll_allreduce_halving)                                                                      \
     X(LEAT_ALLREDUCE, ALLREDUCE_RING, "ring", BUFFER_CHUNKS, true, coll_allreduce_ring,            \
       coll_parts_ring)                                                                             \
+    X(LEAT_ALLREDUCE, ALLREDUCE_WORDS, "words", BUFFER_NONE, false, coll_words)                    \
     X(LEAT_GATHER, GATHER_LINEAR, "linear", BUFFER_NONE, false, coll_gather_linear)                \
     X(LEAT_GATHER, GATHER_BINOMIAL, "binomial", BUFFER_BLOCKS, false, coll_gather_binomial)        \
     X(LEAT_SCATTER, SCATTER_LINEAR, "linear", BUFFER_NONE, false, coll_scatter_linear)             \
@@ -143,9 +145,13 @@ static int chosen(const leat_comm *comm, const struct coll_call *call)
     int ranks = comm->rank_count;
     uint64_t bytes = call->count * call->element;
     switch (call->kind) {
+    case LEAT_BARRIER:
+        return coll_words_fit(comm, call) ? BARRIER_WORDS : BARRIER_DISSEMINATION;
     case LEAT_BROADCAST:
         return broadcast_of(ranks, bytes);
     case LEAT_ALLREDUCE:
+        if (coll_words_fit(comm, call))
+            return ALLREDUCE_WORDS;
         return allreduce_of(ranks, bytes, call->ordered);
     case LEAT_ALLGATHER:
         return all_blocks(call, call->receive_counts, ranks) <= ALLGATHER_BRUCK_UP_TO
@@ -164,7 +170,12 @@ static int chosen(const leat_comm *comm, const struct coll_call *call)
 static int possible(const leat_comm *comm, const struct coll_call *call, int place)
 {
     switch (call->kind) {
+    case LEAT_BARRIER:
+        return place == BARRIER_WORDS && !coll_words_fit(comm, call) ? BARRIER_DISSEMINATION
+                                                                     : place;
     case LEAT_ALLREDUCE:
+        if (place == ALLREDUCE_WORDS && !coll_words_fit(comm, call))
+            return ALLREDUCE_DOUBLING;
         if (place == ALLREDUCE_PAIR && comm->rank_count != 2)
             return ALLREDUCE_HALVING;
         return place == ALLREDUCE_RING && call->ordered ? ALLREDUCE_HALVING : place;
@@ -192,7 +203,6 @@ static bool empty(const struct coll_call *call)
 
 const struct coll_algorithm *coll_choose(const leat_comm *comm, const struct coll_call *call)
 {
-    // A network's own barrier, or reduction of a few words, would be taken here.
     if (comm->rank_count == 1 || empty(call))
         return &alone;
     int place = call->algorithm ? call->algorithm - 1 : chosen(comm, call);

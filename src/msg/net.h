@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MSG_WORDS_BYTES 65536
+
 /* A packet of the shared receive queue, header included. */
 #define MSG_PACKET_BYTES 512
 
@@ -67,6 +69,11 @@ struct msg_net_ops {
     /* Where this rank can load and store the peer's memory, or NULL. For memory of alloc it is all
      * or nothing: a network maps all ranks' or none's. */
     void *(*map)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t bytes);
+
+    /* MSG_WORDS_BYTES of the peer's memory, zeroed when it opened, that all ranks have mapped and
+     * find without asking: for what the fixed-function path writes (coll_words.c). NULL result: the
+     * peer is not open yet. NULL operation: this network has none, at any rank. */
+    void *(*words)(struct msg_net *net, int peer);
 
     /* Small ordered-by-flag put (see above), copied before it returns; 1 or 2 pieces. 0 or
      * -EAGAIN: no room now. Not used where map gives an address. */

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Barrier and allreduce of up to eight words, through shared memory: the fixed-function path.
+//
+// Algorithm: every rank has a line for every other one, twice, by the parity of a counter. It
+// writes its values into its own line at all others, the counter last, waits until all lines of its
+// own are at that counter, and combines the values in the order of ranks. Writing to a line again
+// takes two such collectives, the second of which shows that the first one's values were read.
+// Advantage: one line crosses and nothing is matched: the time of a flag. Disadvantage: n lines a
+// rank, so it is for few ranks, and for the first communicators of a job.
+
+#include "msg/coll.h"
+#include "msg/internal.h"
+#include "msg/op.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define WORDS_COMMS 16
+#define WORDS_RANKS 16
+#define WORDS       8
+#define WORDS_SPINS 20000 // some 20 to 50 us: then it is better to let others have the core
+
+struct words_line {
+    uint64_t counter; // written last
+    uint64_t value[WORDS];
+    uint64_t unused[7];
+};
+
+_Static_assert(WORDS_COMMS * 2 * WORDS_RANKS * sizeof(struct words_line) == MSG_WORDS_BYTES,
+               "the lines fill the memory that a network gives for them");
+
+bool coll_words_fit(const leat_comm *comm, const struct coll_call *call)
+{
+    if (!comm->engine->net->ops->words || comm->rank_count > WORDS_RANKS ||
+        comm->context / 2 >= WORDS_COMMS)
+        return false;
+    return call->kind == LEAT_BARRIER || (call->count <= WORDS * sizeof(uint64_t) &&
+                                          call->count * call->element <= WORDS * sizeof(uint64_t));
+}
+
+// The line that rank `of` of the communicator writes at the job's rank `at`; NULL: not open yet.
+static struct words_line *line_at(const struct msg_schedule *schedule, int at, int of)
+{
+    struct msg_net *net = schedule->engine->net;
+    struct words_line *lines = net->ops->words(net, at);
+    uint64_t set = (uint64_t)(schedule->comm->context / 2) * 2 + (schedule->from & 1);
+    return lines ? &lines[set * WORDS_RANKS + (uint64_t)of] : NULL;
+}
+
+// Writes to the ranks that it has not written to yet; true: to all.
+static bool write_lines(struct msg_schedule *schedule)
+{
+    struct msg_net *net = schedule->engine->net;
+    uint64_t bytes = schedule->call.count * schedule->call.element;
+    for (; schedule->i < schedule->rank_count; schedule->i++) {
+        if (schedule->i == schedule->rank)
+            continue;
+        int peer = msg_comm_job_rank(schedule->comm, schedule->i);
+        struct words_line *line = line_at(schedule, peer, schedule->rank);
+        if (!line)
+            return false;
+        if (schedule->call.kind != LEAT_BARRIER)
+            memcpy(line->value, schedule->call.send, bytes);
+        __atomic_store_n(&line->counter, schedule->from, __ATOMIC_RELEASE);
+        if (net->ops->wake)
+            net->ops->wake(net, peer);
+    }
+    return true;
+}
+
+// Goes on to the first rank whose line has not come; true: all have.
+static bool have_come(struct msg_schedule *schedule, bool look_for_lost)
+{
+    for (; schedule->j < schedule->rank_count; schedule->j++) {
+        if (schedule->j == schedule->rank)
+            continue;
+        const struct words_line *line = line_at(schedule, schedule->engine->net->rank, schedule->j);
+        if (__atomic_load_n(&line->counter, __ATOMIC_ACQUIRE) == schedule->from)
+            continue;
+        if (!look_for_lost)
+            return false;
+        // Who is waited for is a peer in use, so that its death is seen.
+        int rank = msg_comm_job_rank(schedule->comm, schedule->j);
+        uint32_t peer = msg_peer_make(schedule->engine, rank);
+        if (peer && msg_peer_at(schedule->engine, peer)->flags & PEER_LOST) {
+            schedule->error = -ECONNRESET;
+            schedule->failed_peer = rank;
+        }
+        return false;
+    }
+    return true;
+}
+
+static void combine(struct msg_schedule *schedule)
+{
+    const struct coll_call *call = &schedule->call;
+    uint64_t bytes = call->count * call->element;
+    uint64_t sum[WORDS], value[WORDS];
+    for (int rank = schedule->rank_count - 1; rank >= 0; rank--) {
+        const void *from = call->send;
+        if (rank != schedule->rank)
+            from = line_at(schedule, schedule->engine->net->rank, rank)->value;
+        if (rank == schedule->rank_count - 1) {
+            memcpy(sum, from, bytes);
+            continue;
+        }
+        memcpy(value, from, bytes);
+        msg_combine((enum leat_operation)call->operation, (enum leat_type)call->type, call->user,
+                    value, sum, call->count);
+    }
+    memcpy(call->receive, sum, bytes);
+}
+
+enum coll_step_result coll_words(struct msg_schedule *schedule)
+{
+    struct coll_comm *own = coll_of(schedule->comm);
+    COLL_BEGIN(schedule);
+    schedule->from = ++own->words_started;
+    schedule->i = schedule->j = 0;
+    COLL_AWAIT(schedule, own->words_ended + 1 == schedule->from);
+    COLL_AWAIT(schedule, write_lines(schedule));
+    COLL_AWAIT(schedule, have_come(schedule, true));
+    if (schedule->call.kind != LEAT_BARRIER)
+        combine(schedule);
+    COLL_END(schedule);
+}
+
+bool coll_words_spin(const struct msg_schedule *schedule)
+{
+    if (schedule->algorithm->phase[0] != coll_words || schedule->i < schedule->rank_count)
+        return false;
+    struct msg_schedule look = *schedule;
+    for (int n = 0; n < WORDS_SPINS; n++)
+        if (have_come(&look, false))
+            return true;
+    return false;
+}
+
+void coll_words_end(struct msg_schedule *schedule)
+{
+    if (schedule->algorithm->phase[0] == coll_words)
+        coll_of(schedule->comm)->words_ended++;
+}
