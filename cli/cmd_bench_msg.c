@@ -11,6 +11,7 @@
 #include "commands.h"
 
 enum { OPTION_SIZES = OPTION_LONG, OPTION_RATE, OPTION_OPERATION, OPTION_ALGORITHM };
+enum { OPERATION_SUM = 2 }; // of bench_operation_names
 
 #define MESSAGE_MAX (UINT64_C(1) << 30)
 #define WINDOW_MAX  (UINT64_C(1) << 23) // of a message, 64 at a time
@@ -100,10 +101,14 @@ static int parse(struct option_reader *reader, struct msg_bench *bench)
         }
     if (reader->exit_status < 0 && options_no_operands(reader) && bench->common.rank_count < 2)
         options_error(reader, "-n is 1, but messages take two ranks");
-    for (int i = 0; reader->exit_status < 0 && bench->rate && i < bench->sizes.count; i++)
-        if (bench->sizes.value[i] > WINDOW_MAX)
+    for (int i = 0; reader->exit_status < 0 && i < bench->sizes.count; i++) {
+        if (bench->rate && bench->sizes.value[i] > WINDOW_MAX)
             options_error(reader, "with --rate messages have at most %" PRIu64 " bytes",
                           WINDOW_MAX);
+        else if (bench->operation[OPERATION_SUM] && bench->sizes.value[i] % sizeof(double))
+            options_error(reader, "allreduce sums doubles, so --sizes takes multiples of %zu",
+                          sizeof(double));
+    }
     return reader->exit_status;
 }
 
