@@ -22,6 +22,14 @@
 #pragma GCC optimize("O3")
 #endif
 
+// Chosen when the library is loaded, which is before a sanitizer is ready for it.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
 // name, type, unsigned type of the same size, unsigned type to calculate in
 #define INTEGER_TYPES(X)                                                                           \
     X(int8, int8_t, uint8_t, uint32_t)                                                             \
@@ -41,7 +49,7 @@
 typedef void combine_function(const void *in, void *inout, uint64_t count);
 
 #define LOOP(operation, name, type, body)                                                          \
-    static void operation##_##name(const void *in, void *inout, uint64_t count)                    \
+    WIDE static void operation##_##name(const void *in, void *inout, uint64_t count)               \
     {                                                                                              \
         const type *restrict x = in;                                                               \
         type *restrict y = inout;                                                                  \
@@ -68,7 +76,7 @@ typedef void combine_function(const void *in, void *inout, uint64_t count);
 
 // The bits of the result, from those of the operands.
 #define BIT_LOOP(operation, name, type, bits_type, body)                                           \
-    static void operation##_##name(const void *in, void *inout, uint64_t count)                    \
+    WIDE static void operation##_##name(const void *in, void *inout, uint64_t count)               \
     {                                                                                              \
         const type *restrict x = in;                                                               \
         type *restrict y = inout;                                                                  \
