@@ -32,18 +32,25 @@ struct sim_link {
 
 struct sim_topology;
 
+/* A topology's own part; everybody else calls the functions below. */
 struct sim_topology_ops {
+    /* Links of the route, writing links_max of them at most. `attempt` counts the routes of this
+     * choice that may be tried in turn where something is dead; 0: there are no more. */
     int (*route)(const struct sim_topology *topology, int from, int to, uint32_t choice,
-                 uint32_t *links, int links_max);
+                 int attempt, uint32_t *links, int links_max);
     int (*hops)(const struct sim_topology *topology, int from, int to);
     int (*link)(const struct sim_topology *topology, uint32_t link, struct sim_link *out);
-    int (*out_links)(const struct sim_topology *topology, uint32_t vertex, uint32_t first,
-                     uint32_t *links, int links_max);
+    int (*neighbours)(const struct sim_topology *topology, int node, int *nodes, int nodes_max);
+    uint32_t (*out_count)(const struct sim_topology *topology, uint32_t vertex);
+    /* The i-th link that leaves the vertex, or SIM_LINK_NONE. */
+    uint32_t (*out_link)(const struct sim_topology *topology, uint32_t vertex, uint32_t i);
     void (*describe)(const struct sim_topology *topology, uint32_t vertex, char *text,
                      size_t text_bytes);
-    /* Resolves what a dead_link or dead_node line names; called by sim_topology_open. */
+    /* What a dead_node or dead_link line means: 0 or -EINVAL (without detail). A link is two
+     * directed ones. */
     int (*find_vertex)(const struct sim_topology *topology, const char *text, uint32_t *vertex);
-    int (*find_link)(const struct sim_topology *topology, const char *text, uint32_t *both_ways);
+    int (*find_link)(const struct sim_topology *topology, const char *text, uint32_t both_ways[2]);
+    const char *vertex_form, *link_form; /* how such a line is written, for messages */
 };
 
 struct sim_topology {
@@ -55,10 +62,11 @@ struct sim_topology {
     int route_links_max;   /* no route is longer, those around dead links included */
     int hops_max;          /* diameter with nothing dead */
     double base_ns;        /* latency of a message beyond that of its links */
+    bool nodes_forward;    /* routes may lead through nodes, not only through switches */
     /* Sorted; both directions of a dead link are in it. */
     uint32_t *dead_links, *dead_vertices;
     int dead_link_count, dead_vertex_count;
-    uint32_t first[8]; /* the topology's own: where its kinds of vertices or links begin */
+    uint32_t first[20]; /* the topology's own: where its kinds of vertices and links begin */
 };
 
 /* The topology of the machine's kind. -EINVAL for sizes that do not fit and for dead things that

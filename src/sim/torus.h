@@ -56,11 +56,12 @@ struct sim_fold {
  * rings, then as many machine axes as possible used whole. 48x6x32 on 24x18x16x2x3x2 comes out as
  * (X24 A2) x (Y2 B3) x (Z16 C2). Where only part of an axis is used the box is moved along it until
  * no dead node is inside; -EHOSTUNREACH with the node and its line where that cannot be. -EINVAL
- * where the sides are no product of the axes; the detail names a nearby shape that is.
+ * where the sides are no product of the axes; the detail names the
+ * machine's own shape.
  */
 int sim_fold_open(struct sim_fold *fold, const struct sim_topology *topology, const int *sides,
                   int side_count);
-/* The whole machine (side_count 1, 2 or 3), longest axes first, short ones folded into them:
+/* The whole machine as 1, 2 or 3 sides; axis i goes to side i modulo side_count, so that
  * 24x18x16x2x3x2 gives 48x54x32. */
 int sim_fold_whole(struct sim_fold *fold, const struct sim_topology *topology, int side_count);
 

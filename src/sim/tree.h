@@ -7,11 +7,11 @@
  * one another on a link. The same trees, walked upward, reduce: those channels run the other way.
  *
  * Every rank computes its own place from shape, root and tree, without tables and without asking
- * anybody. Sides of 1 are folded away; sides of 2 may be joined by one link or by two.
+ * anybody. Sides of 1 are folded away; sides of 2 may be joined by one link or by two. A rank has
+ * at most 3 children in one tree and 4 in all trees together; the root has 1 in each.
  *
- * Advantage: three links busy at every node, from any root. Disadvantage: the depth is that of the
- * sum of two or three sides, so short messages are better off with a binomial tree; all sides have
- * to wrap.
+ * Advantage: three links busy at every node, from any root. Disadvantage: the depth is the sum of
+ * the sides less 3, so short messages are better off with a binomial tree; all sides have to wrap.
  */
 #ifndef LEAT_SIM_TREE_H
 #define LEAT_SIM_TREE_H
@@ -20,7 +20,7 @@
 
 #define SIM_TREE_SIDES        3
 #define SIM_TREES_MAX         3
-#define SIM_TREE_CHILDREN_MAX 4
+#define SIM_TREE_CHILDREN_MAX 3
 
 /* Ranks are numbered with the last side running fastest, as in struct sim_fold. All sides wrap. */
 struct sim_tree_shape {
