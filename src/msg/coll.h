@@ -184,7 +184,7 @@ bool coll_words_fit(const leat_comm *comm, const struct coll_call *call);
 enum coll_step_result coll_words(struct msg_schedule *schedule);
 /* Looks for a short while, and for nothing else; whether it can go on. False for other
  * algorithms. */
-bool coll_words_spin(const struct msg_schedule *schedule);
+bool coll_words_spin(struct msg_schedule *schedule);
 /* It is over: the next one may go on, also after a failure. */
 void coll_words_end(struct msg_schedule *schedule);
 

@@ -3,10 +3,10 @@
 //
 // Algorithm: every rank has a line for every other one, twice, by the parity of a counter. It
 // writes its values into its own line at all others, the counter last, waits until all lines of its
-// own are at that counter, and combines the values in the order of ranks. Writing to a line again
-// takes two such collectives, the second of which shows that the first one's values were read.
-// Advantage: one line crosses and nothing is matched: the time of a flag. Disadvantage: n lines a
-// rank, so it is for few ranks, and for the first communicators of a job.
+// own are at that counter, and combines the values in the brackets of recursive doubling. Writing
+// to a line again takes two such collectives, the second of which shows that the first one's values
+// were read. Advantage: one line crosses and nothing is matched: the time of a flag. Disadvantage:
+// n lines a rank, so it is for few ranks, and for the first communicators of a job.
 
 #include "msg/coll.h"
 #include "msg/internal.h"
@@ -91,24 +91,34 @@ static bool have_come(struct msg_schedule *schedule, bool look_for_lost)
     return true;
 }
 
+// In the brackets of recursive doubling, so that a communicator without lines gives the same bits:
+// where the ranks are no power of two, the first ones in pairs, then neighbouring blocks of 2^k.
 static void combine(struct msg_schedule *schedule)
 {
     const struct coll_call *call = &schedule->call;
-    uint64_t bytes = call->count * call->element;
-    uint64_t sum[WORDS], value[WORDS];
-    for (int rank = schedule->rank_count - 1; rank >= 0; rank--) {
-        const void *from = call->send;
-        if (rank != schedule->rank)
-            from = line_at(schedule, schedule->engine->net->rank, rank)->value;
-        if (rank == schedule->rank_count - 1) {
-            memcpy(sum, from, bytes);
-            continue;
+    enum leat_operation operation = (enum leat_operation)call->operation;
+    enum leat_type type = (enum leat_type)call->type;
+    uint64_t bytes = call->count * call->element, value[WORDS_RANKS][WORDS];
+    uint64_t *block[WORDS_RANKS];
+    int ranks = schedule->rank_count, power = 1 << (31 - __builtin_clz((unsigned)ranks));
+    for (int rank = 0; rank < ranks; rank++)
+        memcpy(value[rank],
+               rank == schedule->rank ? (const void *)call->send
+                                      : line_at(schedule, schedule->engine->net->rank, rank)->value,
+               bytes);
+    for (int i = 0, rank = 0; i < power; i++) {
+        if (i < ranks - power) {
+            msg_combine(operation, type, call->user, value[rank], value[rank + 1], call->count);
+            rank++;
         }
-        memcpy(value, from, bytes);
-        msg_combine((enum leat_operation)call->operation, (enum leat_type)call->type, call->user,
-                    value, sum, call->count);
+        block[i] = value[rank++];
     }
-    memcpy(call->receive, sum, bytes);
+    for (int step = 1; step < power; step *= 2)
+        for (int i = 0; i < power; i += 2 * step) {
+            msg_combine(operation, type, call->user, block[i], block[i + step], call->count);
+            block[i] = block[i + step];
+        }
+    memcpy(call->receive, block[0], bytes);
 }
 
 enum coll_step_result coll_words(struct msg_schedule *schedule)
@@ -125,13 +135,12 @@ enum coll_step_result coll_words(struct msg_schedule *schedule)
     COLL_END(schedule);
 }
 
-bool coll_words_spin(const struct msg_schedule *schedule)
+bool coll_words_spin(struct msg_schedule *schedule)
 {
     if (schedule->algorithm->phase[0] != coll_words || schedule->i < schedule->rank_count)
         return false;
-    struct msg_schedule look = *schedule;
     for (int n = 0; n < WORDS_SPINS; n++)
-        if (have_come(&look, false))
+        if (have_come(schedule, false))
             return true;
     return false;
 }
