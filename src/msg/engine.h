@@ -86,6 +86,7 @@ enum peer_flags {
     PEER_REJECTING = 1 << 5, /* receiving: the next messages by queue are dropped */
     PEER_TOLD = 1 << 6,      /* sending: it knows that we hold back, for want of handles */
     PEER_SHORT = 1 << 7,     /* receiving: it said so */
+    PEER_GETS = 1 << 10,     /* receiving: its memory can be read by bulk_get */
     PEER_USED = 1 << 8,      /* the record is in use */
     PEER_TODO = 1 << 9       /* is in the list of peers with something to do */
 };
@@ -173,8 +174,7 @@ struct msg_engine {
     leat_comm *world, *comms;
     uint64_t rendezvous_count;
     struct msg_shares *shares;
-    bool mapped;       /* the network gives addresses of peers' memory */
-    bool direct_known; /* bulk_get has worked */
+    bool mapped; /* the network gives addresses of peers' memory */
     struct msg_hold *hold;
     uint32_t holding; /* peers whose messages are held back */
     uint32_t next_context;

@@ -119,6 +119,11 @@ void msg_pipe_offered(struct msg_engine *engine, struct msg_request *request,
             request->remote = emptied;
         return;
     }
+    if (request->mode == MODE_HELP && !emptied) {
+        // The share was given up, which this side has not seen yet.
+        msg_rendezvous_leave(engine, request);
+        request->mode = MODE_NONE;
+    }
     if (request->mode != MODE_NONE || emptied || packet->header.bytes > request->data.bytes)
         return;
     memcpy(&request->helped, packet->payload, sizeof request->helped);

@@ -164,11 +164,16 @@ static void step_done(struct msg_engine *engine, struct msg_request *request)
         msg_rendezvous_received(engine, request);
 }
 
-static bool probe_direct(struct msg_engine *engine, struct msg_request *request)
+// One byte shows whether this way is open, once a peer, before the sender is asked to help.
+static bool may_get(struct msg_engine *engine, struct msg_request *request)
 {
+    struct msg_peer *peer = msg_peer_at(engine, msg_peer_find(engine, request->peer));
     uint8_t byte;
-    return engine->net->ops->bulk_get(engine->net, request->peer, &request->token, 0, &byte, 1,
-                                      &request->transfer) == 0;
+    if (!(peer->flags & PEER_GETS) &&
+        engine->net->ops->bulk_get(engine->net, request->peer, &request->token, 0, &byte, 1,
+                                   &request->transfer) == 0)
+        peer->flags |= PEER_GETS;
+    return peer->flags & PEER_GETS;
 }
 
 static void choose(struct msg_engine *engine, struct msg_request *request)
@@ -189,12 +194,8 @@ static void choose(struct msg_engine *engine, struct msg_request *request)
         request->mode = MODE_COPY;
     else
         request->mode = request->total < engine->tuning.direct_bytes ? MODE_WANT_PIPE : MODE_GET;
-    // One byte shows whether this way is open, before the sender is asked to help.
-    if (request->mode == MODE_GET && engine->mapped && !engine->direct_known) {
-        engine->direct_known = probe_direct(engine, request);
-        if (!engine->direct_known)
-            request->mode = MODE_WANT_PIPE;
-    }
+    if (request->mode == MODE_GET && engine->mapped && !may_get(engine, request))
+        request->mode = MODE_WANT_PIPE;
     if (request->mode == MODE_WANT_PIPE)
         return;
     engine->counts.direct++;

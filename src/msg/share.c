@@ -163,46 +163,67 @@ void msg_share_ask(struct msg_engine *engine, struct msg_request *request)
     engine->counts.shared++;
 }
 
-// Nothing is left to claim: waits for what the helper has claimed, and moves what it could not.
-static int finish(struct msg_engine *engine, struct msg_request *request, uint64_t count)
+// A chunk could not be read: nobody claims any more, and what was claimed is all there will be.
+static void give_up(struct msg_request *request, uint32_t generation, uint64_t count, int error)
+{
+    struct share *share = request->near;
+    uint64_t before = __atomic_exchange_n(&share->claim, (uint64_t)generation << 32 | UINT32_MAX,
+                                          __ATOMIC_ACQ_REL);
+    uint64_t claimed = (uint32_t)before;
+    request->status.error = error < 0 ? error : -EIO;
+    request->done = claimed < count ? claimed : count;
+}
+
+static int copy_one(struct msg_engine *engine, struct msg_request *request, uint64_t chunk)
+{
+    uint64_t all = msg_wanted(request), size = msg_chunk_bytes(engine, all), offset = chunk * size;
+    int error = msg_copy_chunk(engine, request, offset, piece_bytes(size, all, offset));
+    request->produced++;
+    engine->events++;
+    return error;
+}
+
+// Nothing is left to claim: once what the helper has claimed is written, or known not to be, it is
+// over.
+static bool settled(struct msg_engine *engine, struct msg_request *request, uint32_t generation,
+                    uint64_t count)
 {
     struct share *share = request->near;
     uint64_t failed = __atomic_load_n(&share->failed, __ATOMIC_ACQUIRE);
     uint64_t written = __atomic_load_n(&share->written, __ATOMIC_ACQUIRE);
-    int error = 0;
+    if (request->status.error)
+        return request->produced + written + (failed != 0) >= request->done;
     if (failed && failed <= count && request->produced + written + 1 == count) {
-        uint64_t all = msg_wanted(request), size = msg_chunk_bytes(engine, all);
-        uint64_t offset = (failed - 1) * size;
-        error = msg_copy_chunk(engine, request, offset, piece_bytes(size, all, offset));
-        request->produced++;
+        int error = copy_one(engine, request, failed - 1);
+        if (error)
+            give_up(request, generation, count, error);
+        return true;
     }
-    if (error || request->produced + written >= count)
-        request->mode = MODE_DONE;
-    return error;
+    return request->produced + written >= count;
 }
 
 void msg_share_step(struct msg_engine *engine, struct msg_request *request)
 {
     struct share *share = request->near;
-    uint64_t all = msg_wanted(request), count = count_of(engine, all);
+    uint64_t count = count_of(engine, msg_wanted(request));
     uint32_t generation = (uint32_t)(__atomic_load_n(&share->claim, __ATOMIC_RELAXED) >> 32);
-    int error;
-    if (claim(share, generation, count)) {
-        uint64_t size = msg_chunk_bytes(engine, all), offset = request->produced * size;
-        error = msg_copy_chunk(engine, request, offset, piece_bytes(size, all, offset));
-        request->produced++;
-        engine->events++;
+    if (!request->status.error && claim(share, generation, count)) {
+        int error = copy_one(engine, request, request->produced);
         if (error)
-            request->mode = MODE_DONE;
-    } else {
-        error = finish(engine, request, count);
-    }
-    if (request->mode != MODE_DONE)
+            give_up(request, generation, count, error);
         return;
-    if (error)
-        request->status.error = error < 0 ? error : -EIO;
+    }
+    if (!settled(engine, request, generation, count))
+        return;
     engine->events++;
     msg_share_drop(engine, request);
+    request->mode = MODE_DONE;
+    if (request->status.error != -EPERM)
+        return;
+    // Neither side may touch the other's memory: all of it once more, by pipe.
+    request->mode = MODE_WANT_PIPE;
+    request->status.error = 0;
+    request->done = 0;
 }
 
 // `done` is what the receiver wants, `remote` the generation, `produced` the chunks written.
