@@ -271,7 +271,9 @@ void coll_cursor_open(struct coll_cursor *cursor, const struct msg_schedule *sch
 uint64_t coll_block_offset(struct coll_cursor *cursor, int rank);
 uint64_t coll_block_bytes(const struct coll_cursor *cursor, int rank);
 /* Copies unless that is the same place, or nothing. */
-void coll_copy(void *to, const void *from, uint64_t bytes);
+void coll_copy(const struct msg_schedule *schedule, void *to, const void *from, uint64_t bytes);
+/* inout = in OP inout, of the call's operation. */
+void coll_combine(const struct msg_schedule *schedule, const void *in, void *inout, uint64_t bytes);
 /* The call's bytes cut for `parts` ranks: where part `index` starts. */
 uint64_t coll_part(const struct msg_schedule *schedule, int index, int parts);
 static inline int coll_rank(const struct msg_schedule *schedule, int rank)

@@ -42,7 +42,7 @@ enum coll_step_result coll_allgather_ring(struct msg_schedule *schedule)
         if (!schedule->i && !call->in_place) {
             // Neighbours need not wait for the own copy.
             coll_exchange(schedule);
-            coll_copy(block(schedule, &schedule->sends, sent), call->send,
+            coll_copy(schedule, block(schedule, &schedule->sends, sent), call->send,
                       coll_block_bytes(&schedule->sends, sent));
         }
         COLL_AWAIT(schedule, coll_exchange(schedule));
@@ -66,7 +66,7 @@ static void unrotate(struct msg_schedule *schedule)
         int rank = coll_rank(schedule, schedule->rank + i);
         uint64_t bytes = coll_block_bytes(&schedule->sends, rank);
         if (i || !schedule->call.in_place)
-            coll_copy(block(schedule, &schedule->sends, rank), from, bytes);
+            coll_copy(schedule, block(schedule, &schedule->sends, rank), from, bytes);
         from += bytes;
     }
 }
@@ -76,7 +76,7 @@ enum coll_step_result coll_allgather_bruck(struct msg_schedule *schedule)
     const struct coll_call *call = &schedule->call;
     COLL_BEGIN(schedule);
     open_cursors(schedule);
-    coll_copy(schedule->temp,
+    coll_copy(schedule, schedule->temp,
               call->in_place ? block(schedule, &schedule->sends, schedule->rank) : call->send,
               coll_block_bytes(&schedule->sends, schedule->rank));
     for (schedule->mask = 1; schedule->mask < schedule->rank_count; schedule->mask <<= 1) {

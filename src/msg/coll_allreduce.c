@@ -59,19 +59,16 @@ static uint8_t *spare(const struct msg_schedule *schedule)
 static void combine_spare(struct msg_schedule *schedule, bool lower)
 {
     const struct coll_call *call = &schedule->call;
-    enum leat_operation operation = (enum leat_operation)call->operation;
-    enum leat_type type = (enum leat_type)call->type;
-    uint64_t count = schedule->bytes / call->element;
     uint8_t *came = spare(schedule);
-    if (!lower || operation != LEAT_OPERATION_USER) {
-        msg_combine(operation, type, call->user, schedule->current, came, count);
+    if (!lower || call->operation != LEAT_OPERATION_USER) {
+        coll_combine(schedule, schedule->current, came, schedule->bytes);
         schedule->current = came;
         return;
     }
     // The place that nothing came into holds the current values, or is free.
     uint8_t *own = came == schedule->temp ? call->receive + schedule->from : schedule->temp;
-    coll_copy(own, schedule->current, schedule->bytes);
-    msg_combine(operation, type, call->user, came, own, count);
+    coll_copy(schedule, own, schedule->current, schedule->bytes);
+    coll_combine(schedule, came, own, schedule->bytes);
     schedule->current = own;
 }
 
@@ -106,7 +103,8 @@ static enum coll_step_result double_piece(struct msg_schedule *schedule)
         COLL_AWAIT(schedule, coll_finished(schedule, 3));
         combine_spare(schedule, (own & schedule->mask) != 0);
     }
-    coll_copy(schedule->call.receive + schedule->from, schedule->current, schedule->bytes);
+    coll_copy(schedule, schedule->call.receive + schedule->from, schedule->current,
+              schedule->bytes);
     if (has_folded(schedule)) {
         coll_send(schedule, 0, schedule->rank - 1, 0, schedule->call.receive + schedule->from,
                   schedule->bytes);

@@ -27,7 +27,7 @@ static void copy_own(struct msg_schedule *schedule)
 {
     const struct coll_call *call = &schedule->call;
     if (!call->in_place)
-        coll_copy(call->receive + coll_block_offset(&schedule->receives, schedule->rank),
+        coll_copy(schedule, call->receive + coll_block_offset(&schedule->receives, schedule->rank),
                   call->send + coll_block_offset(&schedule->sends, schedule->rank),
                   coll_block_bytes(&schedule->sends, schedule->rank));
 }

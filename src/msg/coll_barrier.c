@@ -38,7 +38,7 @@ enum coll_step_result coll_alone(struct msg_schedule *schedule)
     if (call->kind == LEAT_REDUCE_SCATTER && call->receive_counts)
         bytes = call->receive_counts[0] * call->element;
     if (coll_reduces(call->kind)) {
-        coll_copy(call->receive, call->send, bytes);
+        coll_copy(schedule, call->receive, call->send, bytes);
         msg_combine_alone((enum leat_operation)call->operation, (enum leat_type)call->type,
                           call->receive, bytes / call->element);
         return COLL_DONE;
@@ -48,7 +48,7 @@ enum coll_step_result coll_alone(struct msg_schedule *schedule)
     coll_cursor_open(&to, schedule, call->receive_counts, call->receive_offsets);
     bytes = call->send_counts ? coll_block_bytes(&from, 0) : coll_block_bytes(&to, 0);
     if (!call->in_place && bytes)
-        coll_copy(call->receive + coll_block_offset(&to, 0),
+        coll_copy(schedule, call->receive + coll_block_offset(&to, 0),
                   call->send + coll_block_offset(&from, 0), bytes);
     return COLL_DONE;
 }

@@ -29,7 +29,7 @@ enum coll_step_result coll_gather_linear(struct msg_schedule *schedule)
     }
     coll_cursor_open(cursor, schedule, call->receive_counts, call->receive_offsets);
     if (!call->in_place)
-        coll_copy(call->receive + coll_block_offset(cursor, schedule->rank), call->send,
+        coll_copy(schedule, call->receive + coll_block_offset(cursor, schedule->rank), call->send,
                   block_bytes(schedule));
     for (schedule->i = schedule->j = 0; schedule->i < schedule->rank_count; schedule->i++) {
         if (schedule->i == schedule->rank || !coll_block_bytes(cursor, schedule->i))
@@ -62,7 +62,7 @@ enum coll_step_result coll_scatter_linear(struct msg_schedule *schedule)
                   coll_block_bytes(cursor, schedule->i));
     }
     if (!call->in_place)
-        coll_copy(call->receive, call->send + coll_block_offset(cursor, schedule->rank),
+        coll_copy(schedule, call->receive, call->send + coll_block_offset(cursor, schedule->rank),
                   block_bytes(schedule));
     COLL_END(schedule);
 }
@@ -86,9 +86,9 @@ static void reorder(struct msg_schedule *schedule, bool gather)
         uint64_t offset = (uint64_t)coll_to_rank(schedule, i) * bytes;
         uint8_t *at = schedule->temp + (uint64_t)i * bytes;
         if (!gather)
-            coll_copy(at, call->send + offset, bytes);
+            coll_copy(schedule, at, call->send + offset, bytes);
         else if (i || !call->in_place)
-            coll_copy(call->receive + offset, at, bytes);
+            coll_copy(schedule, call->receive + offset, at, bytes);
     }
 }
 
@@ -108,7 +108,7 @@ enum coll_step_result coll_gather_binomial(struct msg_schedule *schedule)
                      subtree(schedule, own + schedule->mask, schedule->mask) * bytes);
     }
     if (own || !schedule->call.in_place)
-        coll_copy(schedule->temp, schedule->call.send, bytes);
+        coll_copy(schedule, schedule->temp, schedule->call.send, bytes);
     COLL_AWAIT(schedule, coll_finished(schedule, COLL_ALL));
     if (own)
         coll_send(schedule, 0, coll_to_rank(schedule, own - low), 0, schedule->temp,
@@ -141,6 +141,6 @@ enum coll_step_result coll_scatter_binomial(struct msg_schedule *schedule)
                   subtree(schedule, own + schedule->mask, schedule->mask) * bytes);
     }
     if (own || !schedule->call.in_place)
-        coll_copy(schedule->call.receive, schedule->temp, bytes);
+        coll_copy(schedule, schedule->call.receive, schedule->temp, bytes);
     COLL_END(schedule);
 }

@@ -132,8 +132,7 @@ static bool inner_move(struct msg_schedule *schedule)
         uint64_t bytes = chunk_of(schedule, chunk);
         const uint8_t *before =
             index % children ? slot_of(schedule, index - 1) : call->send + chunk * schedule->chunk;
-        msg_combine((enum leat_operation)call->operation, (enum leat_type)call->type, call->user,
-                    before, slot_of(schedule, index), bytes / call->element);
+        coll_combine(schedule, before, slot_of(schedule, index), bytes);
         if (schedule->tree.taken % children == 0) {
             coll_send(schedule, COLL_SLOTS + (int)(schedule->tree.sent % COLL_SLOTS),
                       schedule->tree.parent, 0, slot_of(schedule, index), bytes);

@@ -12,14 +12,6 @@
 
 #include "msg/op.h"
 
-static void combine(const struct msg_schedule *schedule, const uint8_t *in, uint8_t *inout,
-                    uint64_t bytes)
-{
-    const struct coll_call *call = &schedule->call;
-    msg_combine((enum leat_operation)call->operation, (enum leat_type)call->type, call->user, in,
-                inout, bytes / call->element);
-}
-
 static void alone(const struct msg_schedule *schedule, uint8_t *values, uint64_t bytes)
 {
     const struct coll_call *call = &schedule->call;
@@ -56,7 +48,7 @@ static void open_inclusive(struct msg_schedule *schedule, uint64_t bytes, bool l
     coll_exchange_fold(schedule, call->send, true);
     if (schedule->rank)
         return;
-    coll_copy(call->receive, call->send, bytes);
+    coll_copy(schedule, call->receive, call->send, bytes);
     alone(schedule, call->receive, bytes);
     schedule->exchange.target += bytes;
 }
@@ -79,11 +71,11 @@ static bool exclusive_move(struct msg_schedule *schedule)
         if (!last) {
             uint64_t place = schedule->tree.sent++ % half;
             uint8_t *passed_on = schedule->temp + (half + place) * schedule->chunk;
-            coll_copy(passed_on, call->send + from, bytes);
-            combine(schedule, received, passed_on, bytes);
+            coll_copy(schedule, passed_on, call->send + from, bytes);
+            coll_combine(schedule, received, passed_on, bytes);
             coll_send(schedule, COLL_SLOTS + (int)place, schedule->rank + 1, 0, passed_on, bytes);
         }
-        coll_copy(call->receive + from, received, bytes);
+        coll_copy(schedule, call->receive + from, received, bytes);
         if (schedule->rank == 1)
             alone(schedule, call->receive + from, bytes);
         coll_in_take(&schedule->in);
@@ -118,14 +110,14 @@ enum coll_step_result coll_scan_chain(struct msg_schedule *schedule)
 static void combine_round(struct msg_schedule *schedule)
 {
     uint8_t *came = schedule->temp, *result = schedule->call.receive + schedule->from;
-    combine(schedule, came, schedule->at, schedule->bytes);
+    coll_combine(schedule, came, schedule->at, schedule->bytes);
     if (schedule->call.kind == LEAT_SCAN)
         return;
     if (schedule->mask > 1) {
-        combine(schedule, came, result, schedule->bytes);
+        coll_combine(schedule, came, result, schedule->bytes);
         return;
     }
-    coll_copy(result, came, schedule->bytes);
+    coll_copy(schedule, result, came, schedule->bytes);
     if (schedule->rank == 1)
         alone(schedule, result, schedule->bytes);
 }
@@ -133,7 +125,7 @@ static void combine_round(struct msg_schedule *schedule)
 static enum coll_step_result double_piece(struct msg_schedule *schedule)
 {
     COLL_BEGIN(schedule);
-    coll_copy(schedule->at, schedule->call.send + schedule->from, schedule->bytes);
+    coll_copy(schedule, schedule->at, schedule->call.send + schedule->from, schedule->bytes);
     for (schedule->mask = 1; schedule->mask < schedule->rank_count; schedule->mask <<= 1) {
         if (schedule->mask < schedule->rank_count - schedule->rank)
             coll_send(schedule, 0, schedule->rank + schedule->mask, 0, schedule->at,

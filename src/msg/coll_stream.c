@@ -169,30 +169,43 @@ void coll_in_take(struct coll_in *in)
 
 // ---- Combining ----
 
-void coll_copy(void *to, const void *from, uint64_t bytes)
+void coll_copy(const struct msg_schedule *schedule, void *to, const void *from, uint64_t bytes)
 {
-    if (bytes && to != from)
+    struct msg_memory *memory = schedule->engine->memory;
+    if (!bytes || to == from)
+        return;
+    if (memory)
+        memory->copy(memory, to, from, bytes);
+    else
         memcpy(to, from, bytes);
+}
+
+void coll_combine(const struct msg_schedule *schedule, const void *in, void *inout, uint64_t bytes)
+{
+    const struct coll_call *call = &schedule->call;
+    enum leat_operation operation = (enum leat_operation)call->operation;
+    enum leat_type type = (enum leat_type)call->type;
+    struct msg_memory *memory = schedule->engine->memory;
+    if (memory)
+        memory->combine(memory, operation, type, call->user, in, inout, bytes / call->element);
+    else
+        msg_combine(operation, type, call->user, in, inout, bytes / call->element);
 }
 
 void coll_fold(struct msg_schedule *schedule, uint8_t *target, const uint8_t *own,
                uint8_t *received, uint64_t bytes, bool lower)
 {
-    const struct coll_call *call = &schedule->call;
-    enum leat_operation operation = (enum leat_operation)call->operation;
-    enum leat_type type = (enum leat_type)call->type;
-    uint64_t count = bytes / call->element;
     if (received == target) {
-        msg_combine(operation, type, call->user, own, target, count);
+        coll_combine(schedule, own, target, bytes);
         return;
     }
-    coll_copy(target, own, bytes);
-    if (lower || operation != LEAT_OPERATION_USER) {
-        msg_combine(operation, type, call->user, received, target, count);
+    coll_copy(schedule, target, own, bytes);
+    if (lower || schedule->call.operation != LEAT_OPERATION_USER) {
+        coll_combine(schedule, received, target, bytes);
         return;
     }
-    msg_combine(operation, type, call->user, target, received, count);
-    memcpy(target, received, bytes);
+    coll_combine(schedule, target, received, bytes);
+    coll_copy(schedule, target, received, bytes);
 }
 
 void coll_exchange_open(struct msg_schedule *schedule, int to, const void *from, uint64_t bytes,
@@ -234,7 +247,7 @@ bool coll_exchange(struct msg_schedule *schedule)
             coll_out_move(schedule, &exchange->out, exchange->out.left);
             if (exchange->out.finished <= exchange->in.taken)
                 return false;
-            coll_copy(exchange->target, received, bytes);
+            coll_copy(schedule, exchange->target, received, bytes);
         } else if (exchange->mode == EXCHANGE_FOLD) {
             coll_fold(schedule, exchange->target, exchange->own, received, bytes, exchange->lower);
             exchange->own += bytes;

@@ -28,13 +28,15 @@ static uint64_t sorted_bytes(int rank_count)
 
 static struct coll_comm *comm_make(struct msg_engine *engine, uint64_t temp_bytes)
 {
-    uint64_t bytes = sizeof(struct coll_comm) + temp_bytes;
+    struct msg_memory *memory = engine->memory;
+    uint8_t *temp = memory && !engine->world ? memory->buffer(memory, temp_bytes) : NULL;
+    uint64_t bytes = sizeof(struct coll_comm) + (temp ? 0 : temp_bytes);
     struct coll_comm *own = msg_alloc(&engine->pools, POOL_WORK, bytes);
     if (!own)
         return NULL;
     own->own_bytes = bytes;
     own->temp_bytes = temp_bytes;
-    own->temp = (uint8_t *)(own + 1);
+    own->temp = temp ? temp : (uint8_t *)(own + 1);
     own->comm.engine = engine;
     return own;
 }

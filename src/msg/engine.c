@@ -124,7 +124,9 @@ int msg_engine_open(struct msg_net *net, const struct msg_tuning *tuning,
         return leat_fail(-ENOMEM, "no memory for the message layer of rank %d", net->rank);
     }
     made->net = net;
+    made->memory = net->memory;
     made->tuning = *tuning;
+    made->last_waited = -1;
     fit_eager(&made->tuning);
     int error = 0;
     if (!divide(made))

@@ -19,6 +19,7 @@
 
 #include "msg/layout.h"
 #include "msg/match.h"
+#include "msg/memory.h"
 #include "msg/pool.h"
 #include "msg/request.h"
 #include "msg/wire.h"
@@ -156,6 +157,7 @@ struct msg_counts {
 struct msg_engine {
     struct leat_job *job; /* NULL in tests without one */
     struct msg_net *net;
+    struct msg_memory *memory; /* the network's, or NULL */
     struct msg_tuning tuning;
     struct msg_pools pools;
     struct msg_matcher matcher;
@@ -182,6 +184,7 @@ struct msg_engine {
     uint64_t events; /* things that happened: tells a waiter whether progress made any */
     struct msg_counts counts;
     uint32_t last_peer; /* of the last lookup */
+    int last_waited;    /* rank of the last receive that named one */
 };
 
 struct leat_comm {

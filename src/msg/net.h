@@ -46,6 +46,7 @@ struct msg_piece {
 };
 
 struct msg_net;
+struct msg_memory;
 
 struct msg_net_ops {
     const char *name;
@@ -106,6 +107,8 @@ struct msg_net {
     const struct msg_net_ops *ops;
     int rank, rank_count;
     uint64_t queue_bytes; /* of the own shared receive queue, for the budget */
+    /* What moves the bytes of messages (msg/memory.h); NULL: they are in memory. */
+    struct msg_memory *memory;
     /* Points to a word that is not 0 while `peer` sleeps, or NULL: lets the engine skip `wake`.
      * May be called once a ring is opened. */
     const uint32_t *(*asleep)(struct msg_net *net, int peer);

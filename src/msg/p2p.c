@@ -81,7 +81,9 @@ void msg_start_send(struct msg_engine *engine, struct msg_request *request, leat
     request->handle = request->remote = 0;
     request->kind = REQUEST_SEND;
     request->state = STATE_PENDING;
-    request->synchronous = synchronous;
+    // Hollow data has no bytes that a slot or packet could take.
+    request->synchronous = synchronous || (engine->memory && data.bytes <= MSG_PACKET_PAYLOAD &&
+                                           engine->memory->is_hollow(engine->memory, data.address));
     request->found = request->exposed = request->mode = 0;
     engine->counts.bytes_sent += data.bytes;
     uint32_t index = msg_peer_make(engine, rank);
@@ -128,8 +130,10 @@ void msg_start_receive(struct msg_engine *engine, struct msg_request *request, l
         }
     }
     // Whoever is waited for is a peer in use: its death has to be seen.
-    if (rank >= 0)
+    if (rank >= 0 && rank != engine->last_waited) {
         msg_peer_make(engine, rank);
+        engine->last_waited = rank;
+    }
     msg_match_post(&engine->matcher, request);
     if (engine->holding)
         msg_hold_wanted(engine);
@@ -162,7 +166,11 @@ static void put_bytes(struct msg_request *request, uint64_t offset, const void *
         return;
     if (bytes > room - offset)
         bytes = room - offset;
-    msg_layout_write(&request->data, offset, from, bytes);
+    struct msg_memory *memory = request->engine->memory;
+    if (memory && !request->data.layout)
+        memory->copy(memory, (char *)request->data.address + offset, from, bytes);
+    else
+        msg_layout_write(&request->data, offset, from, bytes);
 }
 
 // The whole message has come.
@@ -178,14 +186,40 @@ static void envelope_of(const struct msg_engine *engine, uint32_t peer,
                         const struct msg_header *header, const void *payload,
                         struct msg_envelope *envelope)
 {
-    *envelope = (struct msg_envelope){.context = header->context,
-                                      .source = msg_peer_at(engine, peer)->rank,
-                                      .tag = header->tag,
-                                      .bytes = header->bytes};
-    if (header->kind != WIRE_ANNOUNCE)
+    envelope->context = header->context;
+    envelope->source = msg_peer_at(engine, peer)->rank;
+    envelope->tag = header->tag;
+    envelope->bytes = header->bytes;
+    envelope->handle = 0;
+    if (header->kind != WIRE_ANNOUNCE) {
+        envelope->token = msg_token_none;
         return;
+    }
     envelope->handle = header->handle;
     memcpy(&envelope->token, payload, sizeof envelope->token);
+}
+
+// Where the network has memory of its own for what has no bytes, the envelope's token says where.
+static bool keep_hollow(struct msg_engine *engine, struct msg_unexpected *message,
+                        const struct msg_header *header, const void *payload)
+{
+    void *kept = NULL;
+    if (engine->memory && header->bytes && header->payload == header->bytes)
+        kept = engine->memory->keep(engine->memory, payload, header->bytes);
+    message->envelope.token.word[0] = (uintptr_t)kept;
+    return kept;
+}
+
+static bool deliver_hollow(struct msg_engine *engine, struct msg_request *request,
+                           const struct msg_unexpected *message)
+{
+    void *kept = (void *)(uintptr_t)message->envelope.token.word[0];
+    if (!engine->memory || message->state != UNEXPECTED_WHOLE || !kept)
+        return false;
+    put_bytes(request, 0, kept, message->envelope.bytes);
+    engine->memory->drop(engine->memory, kept, message->envelope.bytes);
+    request->done = message->envelope.bytes;
+    return true;
 }
 
 // Into the pools; ARRIVAL_HELD: they have no room.
@@ -201,6 +235,8 @@ static enum arrival keep(struct msg_engine *engine, struct msg_ring_in *ring,
         return ARRIVAL_HELD; // the system has less than the pool
     if (remote) {
         message->state = UNEXPECTED_REMOTE;
+    } else if (keep_hollow(engine, message, header, payload)) {
+        message->state = UNEXPECTED_WHOLE;
     } else {
         msg_match_store(&engine->matcher, message, payload, header->payload);
         message->state = UNEXPECTED_WHOLE;
@@ -211,6 +247,43 @@ static enum arrival keep(struct msg_engine *engine, struct msg_ring_in *ring,
     }
     engine->ticks++;
     return ARRIVAL_DONE;
+}
+
+static void arrive_at(struct msg_engine *engine, struct msg_ring_in *ring,
+                      struct msg_request *request, const struct msg_envelope *envelope,
+                      const struct msg_header *header, const void *payload)
+{
+    engine->ticks++;
+    msg_note_match(request, envelope);
+    if (header->kind == WIRE_ANNOUNCE && request->kind == REQUEST_MATCHED) {
+        // leat_recv_matched will say where to.
+        request->remote = envelope->handle;
+        request->token = envelope->token;
+        request->state = STATE_ANNOUNCED;
+        engine->events++;
+        return;
+    }
+    if (header->kind == WIRE_ANNOUNCE) {
+        msg_fetch(engine, request, envelope);
+        return;
+    }
+    put_bytes(request, 0, payload, header->payload);
+    request->done = header->payload;
+    if (request->done < request->total) {
+        request->state = STATE_PARTIAL;
+        ring->partial = request;
+    } else {
+        received(engine, request);
+    }
+}
+
+void msg_arrive_at(struct msg_engine *engine, uint32_t peer, struct msg_ring_in *ring,
+                   struct msg_request *request, const struct msg_header *header,
+                   const void *payload)
+{
+    struct msg_envelope envelope;
+    envelope_of(engine, peer, header, payload, &envelope);
+    arrive_at(engine, ring, request, &envelope, header, payload);
 }
 
 enum arrival msg_arrive(struct msg_engine *engine, uint32_t peer, struct msg_ring_in *ring,
@@ -228,38 +301,8 @@ enum arrival msg_arrive(struct msg_engine *engine, uint32_t peer, struct msg_rin
         engine->matcher.posted_count ? msg_match_arrival(&engine->matcher, &envelope) : NULL;
     if (!request)
         return keep(engine, ring, &envelope, header, payload);
-    msg_arrive_at(engine, peer, ring, request, header, payload);
+    arrive_at(engine, ring, request, &envelope, header, payload);
     return ARRIVAL_DONE;
-}
-
-void msg_arrive_at(struct msg_engine *engine, uint32_t peer, struct msg_ring_in *ring,
-                   struct msg_request *request, const struct msg_header *header,
-                   const void *payload)
-{
-    struct msg_envelope envelope;
-    envelope_of(engine, peer, header, payload, &envelope);
-    engine->ticks++;
-    msg_note_match(request, &envelope);
-    if (header->kind == WIRE_ANNOUNCE && request->kind == REQUEST_MATCHED) {
-        // leat_recv_matched will say where to.
-        request->remote = envelope.handle;
-        request->token = envelope.token;
-        request->state = STATE_ANNOUNCED;
-        engine->events++;
-        return;
-    }
-    if (header->kind == WIRE_ANNOUNCE) {
-        msg_fetch(engine, request, &envelope);
-        return;
-    }
-    put_bytes(request, 0, payload, header->payload);
-    request->done = header->payload;
-    if (request->done < request->total) {
-        request->state = STATE_PARTIAL;
-        ring->partial = request;
-    } else {
-        received(engine, request);
-    }
 }
 
 enum arrival msg_arrive_more(struct msg_engine *engine, struct msg_ring_in *ring,
@@ -297,7 +340,7 @@ void msg_deliver(struct msg_engine *engine, struct msg_request *request,
     struct msg_envelope envelope = message->envelope;
     uint8_t state = message->state;
     msg_note_match(request, &envelope);
-    if (state != UNEXPECTED_REMOTE) {
+    if (state != UNEXPECTED_REMOTE && !deliver_hollow(engine, request, message)) {
         uint32_t cell = 0;
         const void *piece;
         uint64_t bytes, offset = 0;
