@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -28,14 +29,27 @@ static const struct {
     {{"-n"}, "mpich and libmpich-dev"},
 };
 
+static sigset_t ending_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    return set;
+}
+
 int bench_open(struct bench_sides *sides, int rank_count)
 {
-    *sides = (struct bench_sides){.rank_count = rank_count, .answer_s = ANSWER_S};
+    *sides = (struct bench_sides){.rank_count = rank_count, .answer_s = ANSWER_S, .signals = -1};
     snprintf(sides->directory, sizeof sides->directory, "/tmp/leat-bench-XXXXXX");
     if (!mkdtemp(sides->directory)) {
         sides->directory[0] = 0;
         return leat_fail(-EIO, "cannot make a directory in /tmp: %s", strerror(errno));
     }
+    sigset_t set = ending_signals();
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sides->signals = signalfd(-1, &set, SFD_CLOEXEC);
     return 0;
 }
 
@@ -164,6 +178,8 @@ static _Noreturn void run_side(const struct bench_side *side)
     char *arguments[sizeof side->arguments / sizeof *side->arguments] = {0};
     for (int i = 0; i < side->argument_count; i++)
         arguments[i] = (char *)(uintptr_t)side->arguments[i];
+    sigset_t set = ending_signals();
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
     int quiet = open("/dev/null", O_RDONLY);
     dup2(quiet, 0);
     dup2(2, 1);
@@ -243,24 +259,31 @@ void bench_close(struct bench_sides *sides, int error)
             close(side->answers);
     }
     rmdir(sides->directory);
+    if (sides->signals >= 0)
+        close(sides->signals);
+    sigset_t set = ending_signals();
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 // ---- slices ----
 
 // Reads what there is within 50 ms.
-static int read_more(struct bench_side *side)
+static int read_more(const struct bench_sides *sides, struct bench_side *side)
 {
-    struct pollfd poller = {.fd = side->answers, .events = POLLIN};
-    if (poll(&poller, 1, 50) == 1) {
+    struct pollfd poller[] = {{.fd = side->answers, .events = POLLIN},
+                              {.fd = sides->signals, .events = POLLIN}};
+    struct signalfd_siginfo signal;
+    int status, ready = poll(poller, 2, 50);
+    if (ready > 0 && poller[1].revents && read(sides->signals, &signal, sizeof signal) > 0)
+        return leat_fail(-EINTR, "ended by signal %u (%s)", signal.ssi_signo,
+                         strsignal((int)signal.ssi_signo));
+    if (ready > 0 && poller[0].revents) {
         ssize_t got = read(side->answers, side->text + side->text_bytes,
                            sizeof side->text - 1 - side->text_bytes);
         if (got <= 0)
             return leat_fail(-EIO, "%s: no answer can be read", side->name);
         side->text_bytes += (size_t)got;
-        return 0;
-    }
-    int status;
-    if (waitpid(side->pid, &status, WNOHANG) == side->pid) {
+    } else if (waitpid(side->pid, &status, WNOHANG) == side->pid) {
         side->pid = 0;
         return leat_fail(-ECHILD, "the %s ranks have ended in mid-run; their message is above",
                          side->name);
@@ -301,7 +324,7 @@ static int await_answers(struct bench_sides *sides, struct bench_side *side)
             memmove(side->text, newline + 1, side->text_bytes);
             missing--;
         } else {
-            error = read_more(side);
+            error = read_more(sides, side);
         }
         if (!error && missing && leat_now_ns() > deadline_ns)
             error = leat_fail(-ETIMEDOUT, "%d of %d %s ranks did not answer within %d s", missing,

@@ -53,6 +53,7 @@ struct bench_side {
 struct bench_sides {
     char directory[64];
     int rank_count, side_count, answer_s;
+    int signals; /* a descriptor that tells of SIGINT, SIGTERM and SIGHUP, blocked meanwhile */
     struct bench_side side[BENCH_SIDES_MAX]; /* leat is the first */
     struct bench_series flag_ns; /* one way of a flag from rank to rank, by leat's ranks */
     double values[BENCH_RANKS_MAX][SLICE_VALUES_MAX]; /* of the last slice */
@@ -62,7 +63,8 @@ struct bench_pace {
     int rounds, slice_ms;
 };
 
-/* Makes a directory for the pipes. 0 or -EIO with detail; bench_close in any case. */
+/* Makes a directory for the pipes, and lets signals end the measurement in order. 0 or -EIO with
+ * detail; bench_close in any case. */
 int bench_open(struct bench_sides *sides, int rank_count);
 
 /* A side of `leat bench RANK_COMMAND DIRECTORY NAME EXTRA`, EXTRA where it is not NULL. `setting`
@@ -85,8 +87,8 @@ void bench_close(struct bench_sides *sides, int error);
 
 /*
  * One slice on one side; the answers are in sides->values.
- * -EREMOTEIO a rank found something wrong, -ECHILD the ranks have ended, -ETIMEDOUT no answer
- * within answer_s, -EPROTO an answer that cannot be read
+ * -EINTR a signal asks to end, -EREMOTEIO a rank found something wrong, -ECHILD the ranks have
+ * ended, -ETIMEDOUT no answer within answer_s, -EPROTO an answer that cannot be read
  */
 int bench_slice(struct bench_sides *sides, struct bench_side *side, const char *what,
                 uint64_t amount, uint64_t count);
