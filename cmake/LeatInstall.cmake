@@ -15,6 +15,13 @@ if(TARGET leat_peer_mpi_halo)
 endif()
 file(GLOB leat_docs CONFIGURE_DEPENDS docs/*.md)
 file(GLOB leat_examples CONFIGURE_DEPENDS examples/*.c)
+file(GLOB leat_machines CONFIGURE_DEPENDS share/machines/*.machine)
+install(FILES ${leat_machines} DESTINATION ${CMAKE_INSTALL_DATADIR}/leat/machines)
+foreach(machine ${leat_machines})
+  # The command looks beside itself, in a build folder as in an installation.
+  cmake_path(GET machine FILENAME name)
+  configure_file(${machine} ${PROJECT_BINARY_DIR}/share/leat/machines/${name} COPYONLY)
+endforeach()
 install(FILES LICENSE ${leat_docs} DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${leat_examples} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 

@@ -51,7 +51,8 @@ struct sim_torus_shape {
 struct sim_cluster_shape {
     int hosts, gpus_per_host;
     int gpus_per_nvlink;    /* GPUs joined by one NVLink switch; divides gpus_per_host; 1: none */
-    int nics_per_host;      /* GPU i uses NIC i * nics / gpus unless another is asked for */
+    int nics_per_host;      /* GPU i uses NIC i * nics / gpus, or the next ones where it has
+                               several */
     double nvlink_gb_per_s; /* of one GPU, one direction */
     double nvlink_ns;       /* latency of each of the two NVLink steps, GPU to switch to GPU */
     double pcie_gb_per_s;   /* of one GPU to its host's PCIe, one direction */

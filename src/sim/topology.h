@@ -44,6 +44,8 @@ struct sim_topology_ops {
     uint32_t (*out_count)(const struct sim_topology *topology, uint32_t vertex);
     /* The i-th link that leaves the vertex, or SIM_LINK_NONE. */
     uint32_t (*out_link)(const struct sim_topology *topology, uint32_t vertex, uint32_t i);
+    /* Whether what comes in by one link may leave by the other; NULL: always. */
+    bool (*passes)(const struct sim_topology *topology, uint32_t in, uint32_t out);
     void (*describe)(const struct sim_topology *topology, uint32_t vertex, char *text,
                      size_t text_bytes);
     /* What a dead_node or dead_link line means: 0 or -EINVAL (without detail). A link is two
@@ -62,7 +64,6 @@ struct sim_topology {
     int route_links_max;   /* no route is longer, those around dead links included */
     int hops_max;          /* diameter with nothing dead */
     double base_ns;        /* latency of a message beyond that of its links */
-    bool nodes_forward;    /* routes may lead through nodes, not only through switches */
     /* Sorted; both directions of a dead link are in it. */
     uint32_t *dead_links, *dead_vertices;
     int dead_link_count, dead_vertex_count;
@@ -87,6 +88,8 @@ void sim_topology_close(struct sim_topology *topology);
  */
 int sim_route(const struct sim_topology *topology, int from, int to, uint32_t choice,
               uint32_t *links, int links_max);
+/* 0, or -EHOSTUNREACH where the node is dead, with its line in the machine file. */
+int sim_node_check(const struct sim_topology *topology, int node);
 /* Length of the route with choice 0 (longer than the distance only where dead things force it), or
  * negative as above. */
 int sim_hops(const struct sim_topology *topology, int from, int to);
