@@ -137,7 +137,9 @@ enum coll_step_result coll_words(struct msg_schedule *schedule)
 
 bool coll_words_spin(struct msg_schedule *schedule)
 {
-    if (schedule->algorithm->phase[0] != coll_words || schedule->i < schedule->rank_count)
+    // With more ranks than cores whoever is waited for may need this core.
+    if (schedule->algorithm->phase[0] != coll_words || schedule->i < schedule->rank_count ||
+        schedule->engine->crowded)
         return false;
     for (int n = 0; n < WORDS_SPINS; n++)
         if (have_come(schedule, false))

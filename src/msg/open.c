@@ -11,6 +11,7 @@
 #include "transport/shm_msg.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
@@ -80,6 +81,9 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     }
     job->message = counts;
     job->msg->job = job;
+    cpu_set_t cores;
+    job->msg->crowded =
+        sched_getaffinity(0, sizeof cores, &cores) == 0 && job->rank_count > CPU_COUNT(&cores);
     struct job_child *child = &job->msg_child;
     *child = (struct job_child){.orphan = orphan, .next = job->children, .link = &job->children};
     if (child->next)

@@ -23,6 +23,7 @@
 
 #define SLEEP_NS     20000000u
 #define YIELDS       16
+#define CROWD_YIELDS 256
 #define SPINS_A_LOOK 32 /* idle rounds between two looks at the clock */
 
 void msg_waiter_begin(struct msg_waiter *waiter, struct msg_engine *engine, double timeout_s)
@@ -87,16 +88,16 @@ int msg_waiter_idle(struct msg_waiter *waiter)
 {
     struct msg_engine *engine = waiter->engine;
     // A round of progress is long enough: a pause instruction would only delay the next look.
-    if (++waiter->idle % SPINS_A_LOOK)
+    if (++waiter->idle % SPINS_A_LOOK && !engine->crowded)
         return 0;
     uint64_t now_ns = leat_now_ns();
     if (!waiter->begin_ns)
         begin_clock(waiter, now_ns);
     if (now_ns >= waiter->deadline_ns)
         return -ETIMEDOUT;
-    if (now_ns < waiter->spin_until_ns)
+    if (now_ns < waiter->spin_until_ns && !engine->crowded)
         return 0;
-    if (waiter->yields++ < YIELDS) {
+    if (waiter->yields++ < (engine->crowded ? CROWD_YIELDS : YIELDS)) {
         sched_yield();
         waiter->idle = (uint64_t)-1; // the clock was moved by others: look at it next time too
         return 0;
