@@ -185,6 +185,8 @@ int leat_probe(leat_comm *comm, int from, int tag, double timeout_s, leat_status
                                .tag = tag,
                                .kind = REQUEST_RECEIVE,
                                .state = STATE_PENDING};
+    // Who is waited for is a peer in use, so that its death is seen.
+    uint32_t peer = wanted.from < 0 ? 0 : msg_peer_make(engine, wanted.from);
     struct msg_waiter waiter;
     msg_waiter_begin(&waiter, engine, timeout_s);
     waiter.request = &what;
@@ -197,6 +199,11 @@ int leat_probe(leat_comm *comm, int from, int tag, double timeout_s, leat_status
             return found;
         if (busy)
             msg_waiter_busy(&waiter);
+        if (found == 0 && peer && msg_peer_at(engine, peer)->flags & PEER_LOST) {
+            what.status.error = -ECONNRESET;
+            msg_describe(&what);
+            return -ECONNRESET;
+        }
         if (timeout_s == 0 && found == 0)
             return -ETIMEDOUT; // the usual answer of a look: no detail is made for it
         if (!busy && msg_waiter_idle(&waiter))

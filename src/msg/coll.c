@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "msg/op.h"
+#include "msg/wait.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -331,7 +332,10 @@ int leat_collective(leat_comm *comm, const leat_collective_options *options, lea
     }
     if (request)
         return 0;
-    return msg_finished(started) ? started->status.error : msg_wait(started);
+    error = msg_finished(started) ? started->status.error : msg_wait(started);
+    if (error)
+        msg_describe(started);
+    return error;
 }
 
 void msg_collective_describe(const struct msg_request *request, char *text, size_t bytes)

@@ -47,6 +47,17 @@ static struct words_line *line_at(const struct msg_schedule *schedule, int at, i
     return lines ? &lines[set * WORDS_RANKS + (uint64_t)of] : NULL;
 }
 
+// Who is waited for is a peer in use, so that its death is seen.
+static void look_for_lost(struct msg_schedule *schedule, int rank)
+{
+    int job_rank = msg_comm_job_rank(schedule->comm, rank);
+    uint32_t peer = msg_peer_make(schedule->engine, job_rank);
+    if (peer && msg_peer_at(schedule->engine, peer)->flags & PEER_LOST) {
+        schedule->error = -ECONNRESET;
+        schedule->failed_peer = job_rank;
+    }
+}
+
 // Writes to the ranks that it has not written to yet; true: to all.
 static bool write_lines(struct msg_schedule *schedule)
 {
@@ -57,8 +68,10 @@ static bool write_lines(struct msg_schedule *schedule)
             continue;
         int peer = msg_comm_job_rank(schedule->comm, schedule->i);
         struct words_line *line = line_at(schedule, peer, schedule->rank);
-        if (!line)
+        if (!line) {
+            look_for_lost(schedule, schedule->i);
             return false;
+        }
         if (schedule->call.kind != LEAT_BARRIER)
             memcpy(line->value, schedule->call.send, bytes);
         __atomic_store_n(&line->counter, schedule->from, __ATOMIC_RELEASE);
@@ -69,7 +82,7 @@ static bool write_lines(struct msg_schedule *schedule)
 }
 
 // Goes on to the first rank whose line has not come; true: all have.
-static bool have_come(struct msg_schedule *schedule, bool look_for_lost)
+static bool have_come(struct msg_schedule *schedule, bool waiting)
 {
     for (; schedule->j < schedule->rank_count; schedule->j++) {
         if (schedule->j == schedule->rank)
@@ -77,15 +90,8 @@ static bool have_come(struct msg_schedule *schedule, bool look_for_lost)
         const struct words_line *line = line_at(schedule, schedule->engine->net->rank, schedule->j);
         if (__atomic_load_n(&line->counter, __ATOMIC_ACQUIRE) == schedule->from)
             continue;
-        if (!look_for_lost)
-            return false;
-        // Who is waited for is a peer in use, so that its death is seen.
-        int rank = msg_comm_job_rank(schedule->comm, schedule->j);
-        uint32_t peer = msg_peer_make(schedule->engine, rank);
-        if (peer && msg_peer_at(schedule->engine, peer)->flags & PEER_LOST) {
-            schedule->error = -ECONNRESET;
-            schedule->failed_peer = rank;
-        }
+        if (waiting)
+            look_for_lost(schedule, schedule->j);
         return false;
     }
     return true;

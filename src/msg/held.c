@@ -113,6 +113,7 @@ bool msg_held_give(struct msg_engine *engine, uint32_t index)
     }
     request->found = 0;
     msg_pending_remove(peer, request);
+    msg_held_untell(engine, index);
     peer->flags &= (uint16_t)~PEER_FROZEN;
     if (request->handle) {
         request->state = STATE_RENDEZVOUS;
