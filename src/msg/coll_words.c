@@ -11,6 +11,7 @@
 #include "msg/coll.h"
 #include "msg/internal.h"
 #include "msg/op.h"
+#include "msg/wait.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #define WORDS_COMMS 16
 #define WORDS_RANKS 16
 #define WORDS       8
-#define WORDS_SPINS 20000 // some 20 to 50 us: then it is better to let others have the core
+#define LOOK_NS     4 // what a look at a line takes, about
 
 struct words_line {
     uint64_t counter; // written last
@@ -143,13 +144,17 @@ enum coll_step_result coll_words(struct msg_schedule *schedule)
 
 bool coll_words_spin(struct msg_schedule *schedule)
 {
-    // With more ranks than cores whoever is waited for may need this core.
+    struct msg_engine *engine = schedule->engine;
     if (schedule->algorithm->phase[0] != coll_words || schedule->i < schedule->rank_count ||
-        schedule->engine->crowded)
+        engine->crowded)
         return false;
-    for (int n = 0; n < WORDS_SPINS; n++)
-        if (have_come(schedule, false))
+    uint64_t looks = engine->spin_ns / LOOK_NS;
+    for (uint64_t n = 0; n < looks; n++)
+        if (have_come(schedule, false)) {
+            if (n > looks / 2)
+                msg_spin_succeeded(engine);
             return true;
+        }
     return false;
 }
 

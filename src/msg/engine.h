@@ -176,8 +176,9 @@ struct msg_engine {
     leat_comm *world, *comms;
     uint64_t rendezvous_count;
     struct msg_shares *shares;
-    bool crowded; /* more ranks than cores: waiting gives the core away at once */
-    bool mapped;  /* the network gives addresses of peers' memory */
+    uint64_t spin_ns; /* how long a wait spins now */
+    bool crowded;     /* more ranks than cores: waiting gives the core away at once */
+    bool mapped;      /* the network gives addresses of peers' memory */
     struct msg_hold *hold;
     uint32_t holding; /* peers whose messages are held back */
     uint32_t next_context;

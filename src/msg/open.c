@@ -81,6 +81,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     }
     job->message = counts;
     job->msg->job = job;
+    job->msg->spin_ns = job->config.spin_ns;
     cpu_set_t cores;
     job->msg->crowded =
         sched_getaffinity(0, sizeof cores, &cores) == 0 && job->rank_count > CPU_COUNT(&cores);

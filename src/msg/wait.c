@@ -2,7 +2,9 @@
 // Waiting: the only place of the message layer that looks at the clock.
 //
 // Algorithm: rounds of progress; while they find nothing, spin for LEAT_SPIN, give the core away,
-// then sleep in the network until something arrives, at most 20 ms at a time. Every such time the
+// then sleep in the network until something arrives, at most 20 ms at a time. Where giving the core
+// away brings the message, whoever sent it needed this core: the next waits spin for half as long,
+// until spinning succeeds again. Every time it has slept the
 // peers in use are asked whether they are alive, and what waited for one that is not ends. A wait
 // that lasts longer than the job's time-out says what it waits for, again and again. Advantage:
 // more ranks than cores work, and nobody waits for the dead. Disadvantage: the death of a peer is
@@ -21,14 +23,27 @@
 #include <string.h>
 #include <time.h>
 
-#define SLEEP_NS     20000000u
-#define YIELDS       16
-#define CROWD_YIELDS 256
-#define SPINS_A_LOOK 32 /* idle rounds between two looks at the clock */
+#define SLEEP_NS      20000000u
+#define SPIN_LEAST_NS 500
+#define YIELDS        16
+#define CROWD_YIELDS  256
+#define SPINS_A_LOOK  32 /* idle rounds between two looks at the clock */
 
 void msg_waiter_begin(struct msg_waiter *waiter, struct msg_engine *engine, double timeout_s)
 {
     *waiter = (struct msg_waiter){.engine = engine, .timeout_s = timeout_s};
+}
+
+void msg_spin_failed(struct msg_engine *engine)
+{
+    if (engine->spin_ns > SPIN_LEAST_NS)
+        engine->spin_ns /= 2;
+}
+
+void msg_spin_succeeded(struct msg_engine *engine)
+{
+    uint64_t most = engine->job ? engine->job->config.spin_ns : 0;
+    engine->spin_ns = 2 * engine->spin_ns < most ? 2 * engine->spin_ns : most;
 }
 
 static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
@@ -38,7 +53,7 @@ static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
     waiter->deadline_ns = waiter->timeout_s < 0 || waiter->timeout_s > 1e9
                               ? UINT64_MAX
                               : now_ns + (uint64_t)(waiter->timeout_s * 1e9);
-    waiter->spin_until_ns = now_ns + (job ? job->config.spin_ns : 0);
+    waiter->spin_until_ns = now_ns + waiter->engine->spin_ns;
     waiter->report_ns = now_ns + (job ? job->timeout_ns : UINT64_C(30000000000));
     waiter->alive_ns = now_ns + SLEEP_NS;
 }
@@ -119,12 +134,16 @@ int msg_waiter_idle(struct msg_waiter *waiter)
 
 void msg_waiter_busy(struct msg_waiter *waiter)
 {
+    struct msg_engine *engine = waiter->engine;
+    if (waiter->yields && waiter->yields <= YIELDS)
+        msg_spin_failed(engine);
+    else if (waiter->begin_ns && !waiter->yields)
+        msg_spin_succeeded(engine);
     waiter->idle = 0;
     waiter->yields = 0;
     // Something moved: spinning is worth its while again.
     if (waiter->begin_ns)
-        waiter->spin_until_ns =
-            leat_now_ns() + (waiter->engine->job ? waiter->engine->job->config.spin_ns : 0);
+        waiter->spin_until_ns = leat_now_ns() + engine->spin_ns;
 }
 
 int msg_wait(struct msg_request *request)

@@ -26,6 +26,10 @@ int msg_waiter_idle(struct msg_waiter *waiter);
 /* A round of progress found something. */
 void msg_waiter_busy(struct msg_waiter *waiter);
 
+/* A message came only after the core was given away; or while spinning. Sets how long to spin. */
+void msg_spin_failed(struct msg_engine *engine);
+void msg_spin_succeeded(struct msg_engine *engine);
+
 /* ---- report.c ---- */
 /* Sets the error detail of a finished request that has failed. */
 void msg_describe(const struct msg_request *request);
