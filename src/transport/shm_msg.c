@@ -19,11 +19,12 @@
 // message to a rank that is awake costs one load of a shared line. Disadvantage: going to sleep
 // interrupts the other cores.
 //
-// Where the kernel has no such barrier, senders exchange `asleep` each time and the sleeper sets it
-// by an exchange: of two exchanges of one word one comes first and the other one sees it, and what
-// its thread had stored before. A sender that cannot register does so at every peer; a sleeper that
-// cannot says so in its endpoint before it can be found. A sender that is killed between exchange
-// and wake leaves the sleeper asleep until its time limit.
+// Where the kernel has no such barrier, senders exchange `asleep` each time, and the sleeper sets
+// and clears it by exchanges: of two exchanges of one word one comes first, and the other one sees
+// it and what its thread had stored before. A sender that cannot register does so at every peer; a
+// sleeper that cannot says so in its endpoint before it can be found. A sender that is killed
+// between exchange and wake leaves the sleeper asleep until its time limit.
+// test/proof/test_msg_sleep.c tries all that.
 
 #define _GNU_SOURCE
 #include "transport/shm_msg.h"
@@ -97,7 +98,8 @@ static void net_wake(struct msg_net *net, int peer)
 
 static void net_sleep_cancel(struct msg_net *net)
 {
-    __atomic_store_n(&shm(net)->own->asleep, 0, __ATOMIC_RELAXED);
+    // A store would hide from the next exchange what was exchanged before it.
+    __atomic_exchange_n(&shm(net)->own->asleep, 0, __ATOMIC_ACQ_REL);
 }
 
 static void net_sleep_prepare(struct msg_net *net)
@@ -488,8 +490,7 @@ static void take_queue(struct shm_net *net)
     net->head = net->own->queue_head;
     while (shm_queue_look(&net->queue, net->head))
         net_queue_release(&net->net);
-    net->net.queue_bytes =
-        (sizeof(struct shm_cell) << net->queue.count_bits) + MSG_WORDS_BYTES;
+    net->net.queue_bytes = (sizeof(struct shm_cell) << net->queue.count_bits) + MSG_WORDS_BYTES;
 }
 
 int leat_shm_msg_open(struct leat_job *job, uint64_t queue_bytes, struct msg_net **net)
