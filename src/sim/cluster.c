@@ -87,9 +87,7 @@ static int route(const struct sim_topology *topology, int from, int to, uint32_t
     int to_nic = nic_of(topology, to, choice, (int)(shift / nics));
     uint32_t from_leaf = outside->leaf_of(topology, from_host, from_nic);
     uint32_t to_leaf = outside->leaf_of(topology, to_host, to_nic);
-    // Receivers of one switch are spread over the ways whether they are on one rail or on many.
-    uint32_t receiver = (uint32_t)(to_host + to % sim_cluster_of(topology)->gpus_per_host);
-    uint32_t way = receiver + choice + (uint32_t)attempt;
+    uint32_t way = outside->way_to(topology, to_host, to_nic) + choice + (uint32_t)attempt;
     int count = sim_add_link(first[L_PCIE_UP] + (uint32_t)from, links, 0, links_max);
     count = sim_add_link(first[L_NIC_UP] + (uint32_t)from_host * nics + (uint32_t)from_nic, links,
                          count, links_max);

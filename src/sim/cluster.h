@@ -54,6 +54,8 @@ struct sim_cluster_outside {
     int (*route)(const struct sim_topology *topology, uint32_t from, uint32_t to, uint32_t way,
                  uint32_t *links, int count, int links_max);
     uint32_t (*ways_most)(const struct sim_topology *topology);
+    /* The way to a host's network card that other receivers' streams are least likely to take. */
+    uint32_t (*way_to)(const struct sim_topology *topology, int host, int nic);
     /* The switch of a host's network card. */
     uint32_t (*leaf_of)(const struct sim_topology *topology, int host, int nic);
     /* Vertices at both ends of a cable; `kind` is L_LEAF_UP or L_SPINE_UP. -ENOENT: no cable. */

@@ -61,6 +61,11 @@ static int between_max(const struct sim_topology *topology)
     return groups_of(cluster) > 1 ? 2 * local + 1 : local;
 }
 
+static uint32_t way_to(const struct sim_topology *topology, int host, int nic)
+{
+    return (uint32_t)host * (uint32_t)sim_cluster_of(topology)->nics_per_host + (uint32_t)nic;
+}
+
 static uint32_t leaf_of(const struct sim_topology *topology, int host, int nic)
 {
     (void)nic;
@@ -169,6 +174,7 @@ const struct sim_cluster_outside sim_dragonfly = {
     .between_max = between_max,
     .route = route,
     .ways_most = ways_most,
+    .way_to = way_to,
     .leaf_of = leaf_of,
     .ends = ends,
     .out_count = out_count,

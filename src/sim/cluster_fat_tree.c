@@ -57,6 +57,19 @@ static uint32_t ways_most(const struct sim_topology *topology)
     return (uint32_t)(cluster->leaf_uplinks * cores);
 }
 
+// Cards of one rail are counted through its hosts and take the uplinks in turn; the rails of a pod,
+// which share the spines, go to different cores.
+static uint32_t way_to(const struct sim_topology *topology, int host, int nic)
+{
+    const struct sim_cluster_shape *cluster = sim_cluster_of(topology);
+    int rails = cluster->leaf_rails, uplinks = cluster->leaf_uplinks;
+    int cards = (cluster->nics_per_host - 1) / rails + 1;
+    uint32_t card = (uint32_t)host * (uint32_t)cards + (uint32_t)(nic / rails);
+    uint32_t core = card / (uint32_t)uplinks + (uint32_t)(nic % rails);
+    uint32_t cores = ways_most(topology) / (uint32_t)uplinks;
+    return core % cores * (uint32_t)uplinks + card % (uint32_t)uplinks;
+}
+
 static int route(const struct sim_topology *topology, uint32_t from, uint32_t to, uint32_t way,
                  uint32_t *links, int count, int links_max)
 {
@@ -166,6 +179,7 @@ const struct sim_cluster_outside sim_fat_tree = {
     .between_max = between_max,
     .route = route,
     .ways_most = ways_most,
+    .way_to = way_to,
     .leaf_of = leaf_of,
     .ends = ends,
     .out_count = out_count,
