@@ -19,8 +19,12 @@
 
 #define COLL_REQUESTS   16
 #define COLL_SLOTS      4 /* chunks of the buffer, and of a stream's messages under way */
-#define COLL_WORLD_TEMP (256 * 1024)
+#define COLL_WORLD_TEMP (512 * 1024)
 #define COLL_LEAST_TEMP 1024
+
+/* What coll_trinary.c takes beyond every schedule's own. */
+#define COLL_TREE_REQUESTS 56
+#define COLL_TREE_STATE    512
 
 /* A call, checked. */
 struct coll_call {
@@ -43,7 +47,8 @@ typedef enum coll_step_result coll_step(struct msg_schedule *schedule);
 enum coll_buffer {
     BUFFER_NONE,
     BUFFER_CHUNKS, /* slots of a chunk each */
-    BUFFER_BLOCKS  /* the blocks of all ranks at once: for what is small */
+    BUFFER_BLOCKS, /* the blocks of all ranks at once: for what is small */
+    BUFFER_TREES   /* chunks, and the requests and state of coll_trinary.c */
 };
 
 struct coll_algorithm {
@@ -108,7 +113,7 @@ struct msg_schedule {
     int point;            /* where the step function goes on */
     int error;            /* of the first request that failed */
     int failed_peer;      /* its peer, a rank of the job; or -1 */
-    uint32_t active;      /* requests under way, a bit each */
+    uint64_t active;      /* requests under way, a bit each */
     uint8_t *temp;        /* NULL: algorithm does without */
     uint64_t chunk;       /* bytes, whole elements; the same at all ranks */
     uint32_t slots;       /* of `chunk` bytes in temp */
@@ -128,7 +133,10 @@ struct msg_schedule {
         int child_count, parent;  /* -1: none */
         uint64_t posted, taken, sent, finished, chunks;
     } tree;
-    struct msg_request slot[COLL_REQUESTS];
+    void *state; /* COLL_TREE_STATE bytes, zeroed; NULL: the algorithm needs no more than this */
+    int slot_count;
+    struct msg_request *slot; /* own_slot, or [COLL_TREE_REQUESTS] */
+    struct msg_request own_slot[COLL_REQUESTS];
 };
 
 /* A communicator with what its collectives need. */
@@ -168,8 +176,8 @@ static inline struct coll_comm *coll_of(const leat_comm *comm)
     }                                                                                              \
     return COLL_DONE
 
-#define COLL_BIT(slot) (1u << (slot))
-#define COLL_ALL       0xffffu
+#define COLL_BIT(slot) (UINT64_C(1) << (slot))
+#define COLL_ALL       UINT64_MAX
 
 /* ---- coll.c ---- */
 /* What the job's own communicator takes from POOL_WORK, for the engine to reckon with. */
@@ -187,6 +195,10 @@ enum coll_step_result coll_words(struct msg_schedule *schedule);
 bool coll_words_spin(struct msg_schedule *schedule);
 /* It is over: the next one may go on, also after a failure. */
 void coll_words_end(struct msg_schedule *schedule);
+
+/* ---- coll_trinary.c ---- */
+/* Whether the communicator's ranks are a torus with trees. */
+bool coll_trees_fit(const leat_comm *comm);
 
 /* ---- comm.c ---- */
 /* Frees every communicator and schedule; instead of msg_collective_abandon when an engine ends. */
@@ -216,14 +228,18 @@ const char *const *msg_algorithms(enum leat_collective_kind kind, int *count);
 
 /* ---- coll_stream.c ---- */
 /* Starts a message; its request must not be under way. `peer` is a rank of the communicator; lanes
- * 0 and 1 are matched apart. */
+ * 0 to 7 are matched apart. */
 void coll_send(struct msg_schedule *schedule, int slot, int peer, int lane, const void *from,
                uint64_t bytes);
+/* The same, announced and read by the receiver whatever its size: for streams, where latency does
+ * not matter and a copy does. */
+void coll_send_direct(struct msg_schedule *schedule, int slot, int peer, int lane, const void *from,
+                      uint64_t bytes);
 void coll_receive(struct msg_schedule *schedule, int slot, int peer, int lane, void *to,
                   uint64_t bytes);
 /* Whether all requests of the mask are finished (notes errors; never true once there is one). */
-bool coll_finished_slow(struct msg_schedule *schedule, uint32_t mask);
-static inline bool coll_finished(struct msg_schedule *schedule, uint32_t mask)
+bool coll_finished_slow(struct msg_schedule *schedule, uint64_t mask);
+static inline bool coll_finished(struct msg_schedule *schedule, uint64_t mask)
 {
     return !(schedule->active & mask) || coll_finished_slow(schedule, mask);
 }
@@ -307,6 +323,7 @@ static inline int coll_low_bit(const struct msg_schedule *schedule, int from_roo
 coll_step coll_alone;
 coll_step coll_barrier_dissemination;
 coll_step coll_broadcast_binomial, coll_broadcast_chain, coll_broadcast_scatter;
+coll_step coll_broadcast_trinary, coll_allreduce_trinary;
 coll_step coll_reduce_binomial;
 coll_step coll_allreduce_doubling, coll_allreduce_pair, coll_allreduce_halving;
 coll_step coll_allreduce_ring, coll_parts_ring;

@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define WORK_LEAST       (512u << 10)
+#define WORK_LEAST       (1u << 20)
 #define UNEXPECTED_LEAST (64u << 10)
 #define PEER_COST        64u
 
