@@ -273,8 +273,8 @@ static void test_a_sender_may_die_at_any_step(void **state)
 {
     (void)state;
     const struct scenario cell = {
-        .senders = 2, .packets = 2, .mortal = 1, .claim = shm_queue_claim};
-    expect_right("1 mortal of 2, 2 packets, 1 cell", cell);
+        .senders = 2, .packets = 2, .mortal = 1, .punctual = true, .claim = shm_queue_claim};
+    expect_right("1 mortal of 2, 2 packets, 1 cell, nothing late", cell);
     const struct scenario both = {
         .senders = 2, .packets = 1, .mortal = 2, .count_bits = 1, .claim = shm_queue_claim};
     expect_right("2 mortals, 1 packet, 2 cells", both);
