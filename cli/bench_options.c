@@ -100,17 +100,23 @@ void bench_read_common(struct option_reader *reader, struct bench_common *common
     }
 }
 
+void bench_add_path(struct bench_side *side, const struct bench_common *common)
+{
+    char setting[64];
+    if (common->transport < 0)
+        return;
+    snprintf(setting, sizeof setting, "LEAT_PATHS=require:%s",
+             leat_transports[common->transport]->name);
+    bench_add_setting(side, setting);
+}
+
 int bench_start_common(struct bench_sides *sides, const struct bench_common *common,
                        const char *algorithm)
 {
-    char setting[64] = "";
-    if (common->transport >= 0)
-        snprintf(setting, sizeof setting, "LEAT_PATHS=require:%s",
-                 leat_transports[common->transport]->name);
     int error = bench_open(sides, common->rank_count);
     if (error)
         return error;
-    bench_add_leat(sides, "leat", "msg-rank", algorithm, setting);
+    bench_add_path(bench_add_leat(sides, "leat", "msg-rank", algorithm), common);
     for (int peer = 0; peer < BENCH_PEER_COUNT; peer++) {
         char launcher[32], program[40];
         snprintf(launcher, sizeof launcher, "mpirun.%s", bench_peer_names[peer]);

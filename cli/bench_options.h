@@ -62,6 +62,9 @@ enum bench_common_option {
 /* Takes the option if it is one of these. */
 void bench_read_common(struct option_reader *reader, struct bench_common *common);
 
+/* Has a side of leat take the path that --transport asks for. */
+void bench_add_path(struct bench_side *side, const struct bench_common *common);
+
 /* Starts leat's ranks, with an algorithm ("OPERATION=NAME") or NULL, and those of the peers that
  * are there. bench_close in any case. */
 int bench_start_common(struct bench_sides *sides, const struct bench_common *common,

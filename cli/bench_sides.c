@@ -77,12 +77,11 @@ static void add_rank_count(struct bench_sides *sides, struct bench_side *side)
 }
 
 struct bench_side *bench_add_leat(struct bench_sides *sides, const char *name,
-                                  const char *rank_command, const char *extra, const char *setting)
+                                  const char *rank_command, const char *extra)
 {
     struct bench_side *side = new_side(sides, name);
     if (!side)
         return NULL;
-    snprintf(side->setting, sizeof side->setting, "%s", setting ? setting : "");
     static const char *const head[] = {"/proc/self/exe", "run", "-n"};
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         add(side, head[i]);
@@ -92,6 +91,12 @@ struct bench_side *bench_add_leat(struct bench_sides *sides, const char *name,
     for (size_t i = 0; i < sizeof tail / sizeof *tail; i++)
         add(side, tail[i]);
     return side;
+}
+
+void bench_add_setting(struct bench_side *side, const char *setting)
+{
+    if (side->setting_count < (int)(sizeof side->setting / sizeof *side->setting))
+        snprintf(side->setting[side->setting_count++], sizeof *side->setting, "%s", setting);
 }
 
 static bool on_path(const char *program)
@@ -183,8 +188,8 @@ static _Noreturn void run_side(const struct bench_side *side)
     int quiet = open("/dev/null", O_RDONLY);
     dup2(quiet, 0);
     dup2(2, 1);
-    if (side->setting[0])
-        putenv((char *)(uintptr_t)side->setting);
+    for (int i = 0; i < side->setting_count; i++)
+        putenv((char *)(uintptr_t)side->setting[i]);
     if (arguments[0])
         execvp(arguments[0], arguments);
     fprintf(stderr, "leat bench: cannot run the %s ranks: %s\n", side->name, strerror(errno));
@@ -375,26 +380,33 @@ static int warm_up(struct bench_sides *sides, struct bench_side *side,
     return error;
 }
 
+static int measure_round(struct bench_sides *sides, const char *what, uint64_t amount, int round)
+{
+    int error = timed(sides, &sides->side[0], "flag", 0, 0, &sides->flag_ns.value[round]);
+    for (int i = 0; !error && i < sides->side_count; i++) {
+        // Nobody is always first.
+        struct bench_side *side = &sides->side[(round + i) % sides->side_count];
+        if (!side->idle)
+            error = timed(sides, side, what, amount, side->iterations, &side->ns.value[round]);
+    }
+    return error;
+}
+
 int bench_measure(struct bench_sides *sides, const struct bench_pace *pace, const char *what,
                   uint64_t amount)
 {
     int error = 0, count = sides->side_count;
     for (int i = 0; !error && i < count; i++)
-        error = warm_up(sides, &sides->side[i], pace, what, amount);
-    for (int round = 0; round < pace->rounds; round++) {
-        if (!error)
-            error = timed(sides, &sides->side[0], "flag", 0, 0, &sides->flag_ns.value[round]);
-        for (int i = 0; !error && i < count; i++) {
-            struct bench_side *side = &sides->side[(round + i) % count]; // nobody is always first
-            error = timed(sides, side, what, amount, side->iterations, &side->ns.value[round]);
-        }
-    }
+        if (!sides->side[i].idle)
+            error = warm_up(sides, &sides->side[i], pace, what, amount);
+    for (int round = 0; !error && round < pace->rounds; round++)
+        error = measure_round(sides, what, amount, round);
     if (error)
         return error;
     sides->flag_ns.count = pace->rounds;
     bench_sort(&sides->flag_ns);
     for (int i = 0; i < count; i++) {
-        sides->side[i].ns.count = pace->rounds;
+        sides->side[i].ns.count = sides->side[i].idle ? 0 : pace->rounds;
         bench_sort(&sides->side[i].ns);
     }
     return 0;

@@ -40,13 +40,15 @@ struct bench_side {
     const char *name; /* of its pipes too */
     const char *arguments[16];
     int argument_count;
-    char setting[160]; /* NAME=VALUE for its environment, or empty */
+    char setting[4][64]; /* NAME=VALUE, for its environment */
+    int setting_count;
     char launcher[32], ranks[12], program[480];
     pid_t pid;
     int commands[BENCH_RANKS_MAX], answers;
     char text[1024]; /* read and not looked at yet */
     size_t text_bytes;
     uint32_t iterations; /* of a slice */
+    bool idle;           /* not to be measured for now */
     struct bench_series ns;
 };
 
@@ -67,10 +69,12 @@ struct bench_pace {
  * detail; bench_close in any case. */
 int bench_open(struct bench_sides *sides, int rank_count);
 
-/* A side of `leat bench RANK_COMMAND DIRECTORY NAME EXTRA`, EXTRA where it is not NULL. `setting`
- * ("NAME=VALUE" or NULL) goes into its environment. */
+/* A side of `leat bench RANK_COMMAND DIRECTORY NAME EXTRA`, EXTRA where it is not NULL. */
 struct bench_side *bench_add_leat(struct bench_sides *sides, const char *name,
-                                  const char *rank_command, const char *extra, const char *setting);
+                                  const char *rank_command, const char *extra);
+
+/* "NAME=VALUE", for the side's environment; four at most, of 63 characters. */
+void bench_add_setting(struct bench_side *side, const char *setting);
 
 #define BENCH_PEER_COUNT 2
 extern const char *const bench_peer_names[BENCH_PEER_COUNT];
@@ -94,8 +98,9 @@ int bench_slice(struct bench_sides *sides, struct bench_side *side, const char *
                 uint64_t amount, uint64_t count);
 
 /*
- * Warms all sides up, then measures them by turns: fills ns of each and flag_ns. `what` takes a
- * number of iterations as its count and answers with nanoseconds; the slowest rank counts.
+ * Warms all sides up but the idle ones, then measures them by turns: fills ns of each (of an idle
+ * one with nothing) and flag_ns, which side 0 measures, idle or not. `what` takes a number of
+ * iterations as its count and answers with nanoseconds; the slowest rank counts.
  */
 int bench_measure(struct bench_sides *sides, const struct bench_pace *pace, const char *what,
                   uint64_t amount);

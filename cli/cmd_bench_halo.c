@@ -136,7 +136,7 @@ static int run(struct halo_bench *bench)
     bench->list = json_array();
     int error = bench_open(sides, 2);
     if (!error) {
-        bench_add_leat(sides, "leat", "halo-rank", mode_names[bench->mode], NULL);
+        bench_add_leat(sides, "leat", "halo-rank", mode_names[bench->mode]);
         // FindMPI takes the system's first MPI, whose launcher has the plain name.
         if (bench->against)
             bench_add_peer(sides, 0, "mpirun", "leat-peer-mpi-halo");

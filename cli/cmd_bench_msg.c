@@ -8,9 +8,17 @@
 #include "bench.h"
 #include "bench_algorithm.h"
 #include "bench_options.h"
+#include "bench_tune.h"
 #include "commands.h"
 
-enum { OPTION_SIZES = OPTION_LONG, OPTION_RATE, OPTION_OPERATION, OPTION_ALGORITHM };
+enum {
+    OPTION_SIZES = OPTION_LONG,
+    OPTION_RATE,
+    OPTION_TUNE,
+    OPTION_WRITE,
+    OPTION_OPERATION,
+    OPTION_ALGORITHM
+};
 enum { OPERATION_SUM = 2 }; // of bench_operation_names
 
 #define MESSAGE_MAX (UINT64_C(1) << 30)
@@ -21,13 +29,16 @@ static const struct option_row p2p_rows[] = {
     {OPTION_SIZES, "sizes", "N[,N...]", "bytes of a message (8 to 64M)"},
     {OPTION_RATE, "rate", NULL,
      "time a message with 64 outstanding, not half a round trip of one (up to 64K)"},
+    {OPTION_TUNE, "tune", NULL,
+     "measure leat's own ways instead (512 to 256K) and propose LEAT_MSG_EAGER and LEAT_MSG_SHARE"},
+    {OPTION_WRITE, "write", NULL, "with --tune: put what it can tell into the settings file"},
     BENCH_PACE_ROWS,
 };
 
 static const struct option_table p2p_table = {
     .command = "bench p2p",
-    .synopsis = "[-n N] [--transport NAME] [--against openmpi,mpich] [--sizes N,...] [--rate] "
-                "[--json]",
+    .synopsis = "[-n N] [--transport NAME] [--against openmpi,mpich] [--sizes N,...] "
+                "[--rate | --tune [--write]] [--json]",
     .summary =
         "Measures half round trips of messages between ranks 0 and 1, in ordinary memory; the "
         "receiver returns the very buffer it received. The speedup is the better peer's median "
@@ -62,7 +73,7 @@ struct msg_bench {
     struct bench_common common;
     struct bench_sizes sizes;
     const char *algorithm;
-    bool rate, operation[BENCH_OPERATION_COUNT];
+    bool rate, tune, write, operation[BENCH_OPERATION_COUNT];
     struct bench_sides sides;
     json_t *list;
 };
@@ -79,6 +90,28 @@ static void read_algorithm(struct option_reader *reader, struct msg_bench *bench
                       reader->value);
 }
 
+static void check_sizes(struct option_reader *reader, const struct msg_bench *bench)
+{
+    if (reader->exit_status < 0 && bench->rate && bench->tune)
+        options_error(reader, "--rate and --tune are two measurements: give one of them");
+    else if (reader->exit_status < 0 && bench->write && !bench->tune)
+        options_error(reader, "--write writes what --tune finds: give both");
+    for (int i = 0; reader->exit_status < 0 && i < bench->sizes.count; i++) {
+        uint64_t bytes = bench->sizes.value[i];
+        if (bench->rate && bytes > WINDOW_MAX)
+            options_error(reader, "with --rate messages have at most %" PRIu64 " bytes",
+                          WINDOW_MAX);
+        else if (bench->tune && bytes < (i ? bench->sizes.value[i - 1] + 1 : BENCH_TUNE_LEAST))
+            options_error(reader,
+                          "with --tune sizes begin with %" PRIu64 " bytes or more and rise, got "
+                          "%" PRIu64,
+                          BENCH_TUNE_LEAST, bytes);
+        else if (bench->operation[OPERATION_SUM] && bytes % sizeof(double))
+            options_error(reader, "allreduce sums doubles, so --sizes takes multiples of %zu",
+                          sizeof(double));
+    }
+}
+
 static int parse(struct option_reader *reader, struct msg_bench *bench)
 {
     while (options_next(reader))
@@ -88,6 +121,12 @@ static int parse(struct option_reader *reader, struct msg_bench *bench)
             break;
         case OPTION_RATE:
             bench->rate = true;
+            break;
+        case OPTION_TUNE:
+            bench->tune = true;
+            break;
+        case OPTION_WRITE:
+            bench->write = true;
             break;
         case OPTION_OPERATION:
             bench_read_set(reader, "operation", bench_operation_names, BENCH_OPERATION_COUNT,
@@ -101,14 +140,7 @@ static int parse(struct option_reader *reader, struct msg_bench *bench)
         }
     if (reader->exit_status < 0 && options_no_operands(reader) && bench->common.rank_count < 2)
         options_error(reader, "-n is 1, but messages take two ranks");
-    for (int i = 0; reader->exit_status < 0 && i < bench->sizes.count; i++) {
-        if (bench->rate && bench->sizes.value[i] > WINDOW_MAX)
-            options_error(reader, "with --rate messages have at most %" PRIu64 " bytes",
-                          WINDOW_MAX);
-        else if (bench->operation[OPERATION_SUM] && bench->sizes.value[i] % sizeof(double))
-            options_error(reader, "allreduce sums doubles, so --sizes takes multiples of %zu",
-                          sizeof(double));
-    }
+    check_sizes(reader, bench);
     return reader->exit_status;
 }
 
@@ -224,23 +256,34 @@ static int run(struct msg_bench *bench, int (*body)(struct msg_bench *))
     return error;
 }
 
+// What is measured without --sizes.
+static struct bench_sizes p2p_sizes(const struct msg_bench *bench)
+{
+    enum { RATE_COUNT = 7 }; // larger ones wait for the copying
+    struct bench_sizes sizes = {{8, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20,
+                                 1 << 22, 1 << 24, 1 << 26},
+                                12};
+    if (bench->rate)
+        sizes.count = RATE_COUNT;
+    if (bench->tune)
+        sizes = (struct bench_sizes){{1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15,
+                                      1 << 16, 1 << 17, 1 << 18},
+                                     10};
+    return sizes;
+}
+
 int bench_p2p(int argc, char **argv)
 {
-    static const struct bench_sizes sizes = {{8, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16,
-                                              1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26},
-                                             12};
-    enum { RATE_COUNT = 7 }; // larger ones wait for the copying
     struct msg_bench bench = {.name = "p2p", .common = bench_common_default};
     struct option_reader reader;
     options_begin(&reader, &p2p_table, argc, argv);
     int status = parse(&reader, &bench);
     if (status >= 0)
         return status;
-    if (!bench.sizes.count) {
-        bench.sizes = sizes;
-        bench.sizes.count = bench.rate ? RATE_COUNT : sizes.count;
-    }
-    int error = run(&bench, run_p2p);
+    if (!bench.sizes.count)
+        bench.sizes = p2p_sizes(&bench);
+    int error =
+        bench.tune ? bench_tune(&bench.common, &bench.sizes, bench.write) : run(&bench, run_p2p);
     return error ? command_fail(p2p_table.command, error) : EXIT_DONE;
 }
 
