@@ -54,22 +54,25 @@ static uint8_t *spare(const struct msg_schedule *schedule)
     return schedule->current == result ? schedule->temp : result;
 }
 
-// Combines what came into the spare place with the current values, which it makes the other place's
-// where that saves a copy.
+// Combines what came into the spare place with the current values, in the place that saves a copy:
+// for built-in operations, whose operands may be exchanged, where the result belongs.
 static void combine_spare(struct msg_schedule *schedule, bool lower)
 {
     const struct coll_call *call = &schedule->call;
-    uint8_t *came = spare(schedule);
-    if (!lower || call->operation != LEAT_OPERATION_USER) {
+    uint8_t *came = spare(schedule), *result = call->receive + schedule->from;
+    bool ordered = call->operation == LEAT_OPERATION_USER;
+    if (!ordered && schedule->current == result) {
+        coll_combine(schedule, came, result, schedule->bytes);
+    } else if (!ordered || !lower) {
         coll_combine(schedule, schedule->current, came, schedule->bytes);
         schedule->current = came;
-        return;
+    } else {
+        // The place that nothing came into holds the current values, or is free.
+        uint8_t *own = came == schedule->temp ? result : schedule->temp;
+        coll_copy(schedule, own, schedule->current, schedule->bytes);
+        coll_combine(schedule, came, own, schedule->bytes);
+        schedule->current = own;
     }
-    // The place that nothing came into holds the current values, or is free.
-    uint8_t *own = came == schedule->temp ? call->receive + schedule->from : schedule->temp;
-    coll_copy(schedule, own, schedule->current, schedule->bytes);
-    coll_combine(schedule, came, own, schedule->bytes);
-    schedule->current = own;
 }
 
 static void exchange_current(struct msg_schedule *schedule, int peer, bool send, bool receive)
