@@ -77,10 +77,11 @@ static void combine_spare(struct msg_schedule *schedule, bool lower)
 
 static void exchange_current(struct msg_schedule *schedule, int peer, bool send, bool receive)
 {
-    if (send)
-        coll_send(schedule, 0, peer, 0, schedule->current, schedule->bytes);
+    // Stores to the peer's memory take long to leave the core: what follows might wait for them.
     if (receive)
         coll_receive(schedule, 1, peer, 0, spare(schedule), schedule->bytes);
+    if (send)
+        coll_send(schedule, 0, peer, 0, schedule->current, schedule->bytes);
 }
 
 // The piece at `from`, whose values begin at `current`.
