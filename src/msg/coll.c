@@ -49,6 +49,23 @@ static uint64_t buffer_bytes(const struct coll_comm *own, const struct coll_algo
     return chunk > own->temp_bytes / 2 ? 2 * chunk : own->temp_bytes;
 }
 
+#define MORE_BYTES (COLL_TREE_REQUESTS * sizeof(struct msg_request) + COLL_TREE_STATE)
+
+// Requests and state beyond what every schedule has; false: no room.
+static bool more_take(struct msg_schedule *schedule, struct msg_engine *engine,
+                      const struct coll_algorithm *algorithm)
+{
+    schedule->slot = schedule->own_slot;
+    schedule->slot_count = COLL_REQUESTS;
+    schedule->state = NULL;
+    if (algorithm->buffer != BUFFER_TREES)
+        return true;
+    schedule->slot = msg_alloc(&engine->pools, POOL_WORK, MORE_BYTES);
+    schedule->slot_count = COLL_TREE_REQUESTS;
+    schedule->state = schedule->slot + COLL_TREE_REQUESTS;
+    return schedule->slot;
+}
+
 static struct msg_schedule *schedule_take(struct coll_comm *own,
                                           const struct coll_algorithm *algorithm,
                                           const struct coll_call *call)
@@ -56,19 +73,22 @@ static struct msg_schedule *schedule_take(struct coll_comm *own,
     struct msg_engine *engine = own->comm.engine;
     uint64_t buffer = buffer_bytes(own, algorithm, call);
     struct msg_schedule *schedule;
-    if (!own->reserve_taken && buffer <= own->temp_bytes) {
-        own->reserve_taken = true;
-        schedule = &own->reserve;
-        schedule->temp = own->temp;
-        schedule->extra_bytes = 0;
-    } else {
-        uint64_t bytes = sizeof *schedule + buffer;
-        schedule = msg_alloc(&engine->pools, POOL_WORK, bytes);
-        if (!schedule)
-            return NULL;
-        schedule->extra_bytes = bytes;
-        schedule->temp = buffer ? (uint8_t *)(schedule + 1) : NULL;
+    bool reserve = !own->reserve_taken && buffer <= own->temp_bytes;
+    uint64_t bytes = reserve ? 0 : sizeof *schedule + buffer;
+    schedule = reserve ? &own->reserve : msg_alloc(&engine->pools, POOL_WORK, bytes);
+    if (!schedule)
+        return NULL;
+    if (!more_take(schedule, engine, algorithm)) {
+        if (!reserve)
+            msg_free(&engine->pools, POOL_WORK, schedule, bytes);
+        return NULL;
     }
+    schedule->extra_bytes = bytes;
+    schedule->temp = own->temp;
+    if (reserve)
+        own->reserve_taken = true;
+    else
+        schedule->temp = buffer ? (uint8_t *)(schedule + 1) : NULL;
     if (buffer) {
         schedule->chunk = chunk_bytes(own, call);
         uint64_t slots = buffer / schedule->chunk;
@@ -80,9 +100,12 @@ static struct msg_schedule *schedule_take(struct coll_comm *own,
 static void schedule_give(struct msg_schedule *schedule)
 {
     struct coll_comm *own = coll_of(schedule->comm);
+    struct msg_pools *pools = &schedule->engine->pools;
     own->running--;
+    if (schedule->slot != schedule->own_slot)
+        msg_free(pools, POOL_WORK, schedule->slot, MORE_BYTES);
     if (schedule->extra_bytes)
-        msg_free(&schedule->engine->pools, POOL_WORK, schedule, schedule->extra_bytes);
+        msg_free(pools, POOL_WORK, schedule, schedule->extra_bytes);
     else
         own->reserve_taken = false;
 }
@@ -92,7 +115,7 @@ static void schedule_give(struct msg_schedule *schedule)
 // Takes back what the failed collective still wants; true once nothing is under way any more.
 static bool withdrawn(struct msg_schedule *schedule)
 {
-    for (int slot = 0; slot < COLL_REQUESTS; slot++) {
+    for (int slot = 0; slot < schedule->slot_count; slot++) {
         struct msg_request *request = &schedule->slot[slot];
         if (!(schedule->active & COLL_BIT(slot)))
             continue;
@@ -357,7 +380,7 @@ void msg_collective_describe(const struct msg_request *request, char *text, size
                           coll_kind_name((enum leat_collective_kind)schedule->call.kind),
                           schedule->algorithm->name);
     const char *separator = " ";
-    for (int slot = 0; slot < COLL_REQUESTS; slot++) {
+    for (int slot = 0; slot < schedule->slot_count; slot++) {
         const struct msg_request *part = &schedule->slot[slot];
         if (!(schedule->active & COLL_BIT(slot)) || msg_finished(part))
             continue;

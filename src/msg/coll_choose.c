@@ -16,10 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_ALGORITHMS 5
+#define MOST_ALGORITHMS 6
 
 #define BROADCAST_BINOMIAL_BELOW 65536
 #define BROADCAST_CHAIN_RANKS    8
+#define BROADCAST_TRINARY_FROM   (1 << 20)
 #define ALLREDUCE_DOUBLING_UP_TO 16384
 #define ALLREDUCE_PAIR_FROM      32768 /* two ranks */
 #define ALLREDUCE_PART_LEAST     8192  /* of each rank, for the ring */
@@ -27,9 +28,16 @@
 #define SCAN_DOUBLING_UP_TO      16384
 
 enum { BARRIER_DISSEMINATION, BARRIER_WORDS };
-enum { BROADCAST_BINOMIAL, BROADCAST_CHAIN, BROADCAST_SCATTER };
+enum { BROADCAST_BINOMIAL, BROADCAST_CHAIN, BROADCAST_SCATTER, BROADCAST_TRINARY };
 enum { REDUCE_BINOMIAL };
-enum { ALLREDUCE_DOUBLING, ALLREDUCE_PAIR, ALLREDUCE_HALVING, ALLREDUCE_RING, ALLREDUCE_WORDS };
+enum {
+    ALLREDUCE_DOUBLING,
+    ALLREDUCE_PAIR,
+    ALLREDUCE_HALVING,
+    ALLREDUCE_RING,
+    ALLREDUCE_WORDS,
+    ALLREDUCE_TRINARY
+};
 enum { GATHER_LINEAR, GATHER_BINOMIAL };
 enum { SCATTER_LINEAR, SCATTER_BINOMIAL };
 enum { ALLGATHER_RING, ALLGATHER_BRUCK };
@@ -46,6 +54,7 @@ enum { REDUCE_SCATTER_PAIRWISE };
     X(LEAT_BROADCAST, BROADCAST_CHAIN, "chain", BUFFER_NONE, false, coll_broadcast_chain)          \
     X(LEAT_BROADCAST, BROADCAST_SCATTER, "scatter-allgather", BUFFER_NONE, false,                  \
       coll_broadcast_scatter, coll_parts_ring)                                                     \
+    X(LEAT_BROADCAST, BROADCAST_TRINARY, "trinary", BUFFER_TREES, false, coll_broadcast_trinary)   \
     X(LEAT_REDUCE, REDUCE_BINOMIAL, "binomial", BUFFER_CHUNKS, false, coll_reduce_binomial)        \
     X(LEAT_ALLREDUCE, ALLREDUCE_DOUBLING, "recursive-doubling", BUFFER_CHUNKS, false,              \
       coll_allreduce_doubling)                                                                     \
@@ -55,6 +64,7 @@ enum { REDUCE_SCATTER_PAIRWISE };
     X(LEAT_ALLREDUCE, ALLREDUCE_RING, "ring", BUFFER_CHUNKS, true, coll_allreduce_ring,            \
       coll_parts_ring)                                                                             \
     X(LEAT_ALLREDUCE, ALLREDUCE_WORDS, "words", BUFFER_NONE, false, coll_words)                    \
+    X(LEAT_ALLREDUCE, ALLREDUCE_TRINARY, "trinary", BUFFER_TREES, true, coll_allreduce_trinary)    \
     X(LEAT_GATHER, GATHER_LINEAR, "linear", BUFFER_NONE, false, coll_gather_linear)                \
     X(LEAT_GATHER, GATHER_BINOMIAL, "binomial", BUFFER_BLOCKS, false, coll_gather_binomial)        \
     X(LEAT_SCATTER, SCATTER_LINEAR, "linear", BUFFER_NONE, false, coll_scatter_linear)             \
@@ -148,7 +158,8 @@ static int chosen(const leat_comm *comm, const struct coll_call *call)
     case LEAT_BARRIER:
         return coll_words_fit(comm, call) ? BARRIER_WORDS : BARRIER_DISSEMINATION;
     case LEAT_BROADCAST:
-        return broadcast_of(ranks, bytes);
+        return bytes >= BROADCAST_TRINARY_FROM && coll_trees_fit(comm) ? BROADCAST_TRINARY
+                                                                       : broadcast_of(ranks, bytes);
     case LEAT_ALLREDUCE:
         if (coll_words_fit(comm, call))
             return ALLREDUCE_WORDS;
@@ -178,7 +189,13 @@ static int possible(const leat_comm *comm, const struct coll_call *call, int pla
             return ALLREDUCE_DOUBLING;
         if (place == ALLREDUCE_PAIR && comm->rank_count != 2)
             return ALLREDUCE_HALVING;
+        if (place == ALLREDUCE_TRINARY && (call->ordered || !coll_trees_fit(comm)))
+            return ALLREDUCE_HALVING;
         return place == ALLREDUCE_RING && call->ordered ? ALLREDUCE_HALVING : place;
+    case LEAT_BROADCAST:
+        return place == BROADCAST_TRINARY && !coll_trees_fit(comm)
+                   ? broadcast_of(comm->rank_count, call->count * call->element)
+                   : place;
     case LEAT_GATHER:
     case LEAT_SCATTER:
         return all_blocks(call, NULL, comm->rank_count) <= coll_of(comm)->temp_bytes

@@ -25,17 +25,30 @@ static uint32_t context_of(const struct msg_schedule *schedule)
 
 static int tag_of(const struct msg_schedule *schedule, int lane)
 {
-    return (int)((schedule->number << 1 | (uint32_t)lane) & 0x7fffffff);
+    return (int)((schedule->number << 3 | (uint32_t)lane) & 0x7fffffff);
+}
+
+static void start_send(struct msg_schedule *schedule, int slot, int peer, int lane,
+                       const void *from, uint64_t bytes, bool direct)
+{
+    schedule->active |= COLL_BIT(slot);
+    // A send leaves its data alone.
+    leat_data data = {.address = (void *)(uintptr_t)from, .bytes = bytes};
+    // What is announced is read once it is matched, so it is synchronous.
+    msg_start_send(schedule->engine, &schedule->slot[slot], NULL, context_of(schedule), data,
+                   msg_comm_job_rank(schedule->comm, peer), tag_of(schedule, lane), direct);
 }
 
 void coll_send(struct msg_schedule *schedule, int slot, int peer, int lane, const void *from,
                uint64_t bytes)
 {
-    schedule->active |= COLL_BIT(slot);
-    // A send leaves its data alone.
-    leat_data data = {.address = (void *)(uintptr_t)from, .bytes = bytes};
-    msg_start_send(schedule->engine, &schedule->slot[slot], NULL, context_of(schedule), data,
-                   msg_comm_job_rank(schedule->comm, peer), tag_of(schedule, lane), false);
+    start_send(schedule, slot, peer, lane, from, bytes, false);
+}
+
+void coll_send_direct(struct msg_schedule *schedule, int slot, int peer, int lane, const void *from,
+                      uint64_t bytes)
+{
+    start_send(schedule, slot, peer, lane, from, bytes, true);
 }
 
 void coll_receive(struct msg_schedule *schedule, int slot, int peer, int lane, void *to,
@@ -79,11 +92,11 @@ static void check(struct msg_schedule *schedule, const struct msg_request *reque
     }
 }
 
-bool coll_finished_slow(struct msg_schedule *schedule, uint32_t mask)
+bool coll_finished_slow(struct msg_schedule *schedule, uint64_t mask)
 {
-    uint32_t left = schedule->active & mask;
+    uint64_t left = schedule->active & mask;
     while (left) {
-        int slot = __builtin_ctz(left);
+        int slot = __builtin_ctzll(left);
         left &= left - 1;
         struct msg_request *request = &schedule->slot[slot];
         if (!msg_finished(request))

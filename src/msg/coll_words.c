@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barrier and allreduce of up to eight words, through shared memory: the fixed-function path.
+// Barrier and allreduce of up to eight words: the fixed-function path.
 //
-// Algorithm: every rank has a line for every other one, twice, by the parity of a counter. It
-// writes its values into its own line at all others, the counter last, waits until all lines of its
-// own are at that counter, and combines the values in the brackets of recursive doubling. Writing
-// to a line again takes two such collectives, the second of which shows that the first one's values
-// were read. Advantage: one line crosses and nothing is matched: the time of a flag. Disadvantage:
-// n lines a rank, so it is for few ranks, and for the first communicators of a job.
+// Algorithm: a network that can do it is asked to. In shared memory every rank has a line for every
+// other one, twice, by the parity of a counter. It writes its values into its own line at all
+// others, the counter last, waits until all lines of its own are at that counter, and combines the
+// values in the brackets of recursive doubling. Writing to a line again takes two such collectives,
+// the second of which shows that the first one's values were read. Advantage: one line crosses and
+// nothing is matched: the time of a flag. Disadvantage: n lines a rank, so it is for few ranks, and
+// for the first communicators of a job.
 
 #include "msg/coll.h"
 #include "msg/internal.h"
@@ -32,12 +33,42 @@ _Static_assert(WORDS_COMMS * 2 * WORDS_RANKS * sizeof(struct words_line) == MSG_
 
 bool coll_words_fit(const leat_comm *comm, const struct coll_call *call)
 {
-    if (!comm->engine->net->ops->words || comm->rank_count > WORDS_RANKS ||
-        comm->context / 2 >= WORDS_COMMS)
-        return false;
-    return call->kind == LEAT_BARRIER || (call->count <= WORDS * sizeof(uint64_t) &&
-                                          call->count * call->element <= WORDS * sizeof(uint64_t));
+    const struct msg_net_ops *ops = comm->engine->net->ops;
+    bool few =
+        call->kind == LEAT_BARRIER || (call->count <= WORDS * sizeof(uint64_t) &&
+                                       call->count * call->element <= WORDS * sizeof(uint64_t));
+    if (ops->reduce)
+        return few && !comm->context && call->operation != LEAT_OPERATION_USER;
+    return few && ops->words && comm->rank_count <= WORDS_RANKS && comm->context / 2 < WORDS_COMMS;
 }
+
+// ---- By the network ----
+
+static struct msg_transfer *transfer_of(struct msg_schedule *schedule)
+{
+    return &schedule->slot[0].transfer;
+}
+
+static int start_reduce(struct msg_schedule *schedule)
+{
+    const struct coll_call *call = &schedule->call;
+    struct msg_net *net = schedule->engine->net;
+    bool barrier = call->kind == LEAT_BARRIER;
+    transfer_of(schedule)->finished = 0;
+    return net->ops->reduce(net, (enum leat_operation)call->operation, (enum leat_type)call->type,
+                            call->send, call->receive, barrier ? 0 : call->count,
+                            transfer_of(schedule));
+}
+
+static bool reduced(struct msg_schedule *schedule)
+{
+    int finished = transfer_of(schedule)->finished;
+    if (finished < 0)
+        schedule->error = finished;
+    return finished > 0;
+}
+
+// ---- By lines of memory ----
 
 // The line that rank `of` of the communicator writes at the job's rank `at`; NULL: not open yet.
 static struct words_line *line_at(const struct msg_schedule *schedule, int at, int of)
@@ -135,6 +166,11 @@ enum coll_step_result coll_words(struct msg_schedule *schedule)
     schedule->from = ++own->words_started;
     schedule->i = schedule->j = 0;
     COLL_AWAIT(schedule, own->words_ended + 1 == schedule->from);
+    if (schedule->engine->net->ops->reduce) {
+        schedule->error = start_reduce(schedule);
+        COLL_AWAIT(schedule, reduced(schedule));
+        return COLL_DONE;
+    }
     COLL_AWAIT(schedule, write_lines(schedule));
     COLL_AWAIT(schedule, have_come(schedule, true));
     if (schedule->call.kind != LEAT_BARRIER)
@@ -146,7 +182,7 @@ bool coll_words_spin(struct msg_schedule *schedule)
 {
     struct msg_engine *engine = schedule->engine;
     if (schedule->algorithm->phase[0] != coll_words || schedule->i < schedule->rank_count ||
-        engine->crowded)
+        engine->crowded || engine->net->ops->reduce)
         return false;
     uint64_t looks = engine->spin_ns / LOOK_NS;
     for (uint64_t n = 0; n < looks; n++)

@@ -37,6 +37,7 @@ struct msg_tuning {
     uint32_t share_bytes;   /* smallest one that both sides copy at once */
     uint32_t chunk_bytes;   /* of direct copies */
     uint32_t pipe_bytes;    /* a power of two */
+    uint32_t tree_bytes;    /* chunks of streams along trees of a torus */
     uint32_t queue_window;  /* packets to a peer that may be unacknowledged */
     uint32_t promote_after; /* messages by queue before a peer is given a ring */
     uint32_t ring_limit;    /* peers with rings, at most */

@@ -188,15 +188,36 @@ static bool next_peer(struct msg_engine *engine, const struct msg_envelope *want
     return false;
 }
 
+// Whether a receive that was posted before the one looked for fits what was found: it came to the
+// sender's list, or to the ring, only after that receive had been looked for.
+static bool is_for_earlier(struct msg_engine *engine, const struct msg_envelope *found)
+{
+    uint64_t stamp = 0;
+    struct msg_request *request;
+    while ((request = msg_match_next_posted(&engine->matcher, stamp)) != NULL &&
+           request->stamp < engine->hold->stamp) {
+        if (msg_fits(request->context, request->peer, request->tag, found))
+            return true;
+        stamp = request->stamp;
+    }
+    return false;
+}
+
 static void found_here(struct msg_engine *engine, struct msg_ring_in *ring, uint64_t at)
 {
     struct msg_hold *hold = engine->hold;
+    const struct msg_header *header = &ring->slots[at & (engine->tuning.ring_slots - 1)].header;
+    const struct msg_envelope found = {.context = header->context,
+                                       .source = msg_peer_at(engine, ring->peer)->rank,
+                                       .tag = header->tag,
+                                       .bytes = header->bytes};
+    hold->again |= hold->stamp != UINT64_MAX;
+    if (is_for_earlier(engine, &found)) {
+        hold->again = true;
+        return;
+    }
     if (hold->stamp == UINT64_MAX) {
-        const struct msg_header *header = &ring->slots[at & (engine->tuning.ring_slots - 1)].header;
-        hold->probe.found = (struct msg_envelope){.context = header->context,
-                                                  .source = msg_peer_at(engine, ring->peer)->rank,
-                                                  .tag = header->tag,
-                                                  .bytes = header->bytes};
+        hold->probe.found = found;
         hold->probe.result = 1;
         return;
     }
@@ -227,7 +248,6 @@ static void look(struct msg_engine *engine)
         uint64_t end, at = scan(engine, ring, wanted, &end);
         if (at < UINT64_MAX - 1) {
             found_here(engine, ring, at);
-            hold->again = hold->stamp != UINT64_MAX || hold->again;
             return;
         }
         hold->behind = at == UINT64_MAX - 1 ? end + 1 : end;
@@ -335,14 +355,17 @@ static void answered(struct msg_engine *engine, uint32_t index, const struct msg
     } else if (header->kind == WIRE_ABSENT) {
         hold->state = SEARCH_NEXT;
     } else {
+        const struct msg_envelope found = {.context = header->context,
+                                           .source = msg_peer_at(engine, index)->rank,
+                                           .tag = header->tag,
+                                           .bytes = header->bytes};
+        bool earlier = is_for_earlier(engine, &found);
         hold->state = SEARCH_DECIDING;
-        hold->take = wanted && hold->stamp != UINT64_MAX;
+        hold->take = wanted && hold->stamp != UINT64_MAX && !earlier;
         hold->handle = 0;
-        if (wanted && !hold->take) {
-            hold->probe.found = (struct msg_envelope){.context = header->context,
-                                                      .source = msg_peer_at(engine, index)->rank,
-                                                      .tag = header->tag,
-                                                      .bytes = header->bytes};
+        hold->again |= earlier;
+        if (wanted && hold->stamp == UINT64_MAX && !earlier) {
+            hold->probe.found = found;
             hold->probe.result = 1;
         }
         msg_peer_owe(engine, index, TODO_TAKE);

@@ -14,6 +14,8 @@
 #ifndef LEAT_MSG_NET_H
 #define LEAT_MSG_NET_H
 
+#include "leat/msg.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -76,6 +78,13 @@ struct msg_net_ops {
      * peer is not open yet. NULL operation: this network has none, at any rank. */
     void *(*words)(struct msg_net *net, int peer);
 
+    /* Begins this rank's part of a barrier (count 0) or reduction of at most 64 bytes among all
+     * ranks by the network itself: a rank's calls in order are the parts of one operation each.
+     * `to` is written before finished->finished is set. 0 or -errno. NULL: there is no such thing.
+     */
+    int (*reduce)(struct msg_net *net, enum leat_operation operation, enum leat_type type,
+                  const void *from, void *to, uint64_t count, struct msg_transfer *finished);
+
     /* Small ordered-by-flag put (see above), copied before it returns; 1 or 2 pieces. 0 or
      * -EAGAIN: no room now. Not used where map gives an address. */
     int (*put)(struct msg_net *net, int peer, const struct msg_token *token,
@@ -100,6 +109,9 @@ struct msg_net_ops {
     int (*alive)(struct msg_net *net, int peer);
     /* Hops to the peer, for thresholds; NULL: all alike. */
     int (*distance)(struct msg_net *net, int peer);
+    /* Whether the job's ranks, the last side running fastest, are a torus whose neighbours have
+     * links of their own: its sides, and which sides of 2 are joined by two links. NULL: none. */
+    bool (*torus)(const struct msg_net *net, int side[3], bool doubled[3]);
     void (*close)(struct msg_net *net);
 };
 

@@ -37,6 +37,11 @@ static void orphan(struct job_child *child)
     job->message = NULL;
 }
 
+static uint32_t clamp(uint64_t bytes)
+{
+    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+}
+
 static void tuning_of(const struct config *config, struct msg_tuning *tuning)
 {
     *tuning = (struct msg_tuning){.budget_bytes = config->msg_budget_bytes,
@@ -45,9 +50,10 @@ static void tuning_of(const struct config *config, struct msg_tuning *tuning)
                                   .fragment_bytes = 4 << 10,
                                   .eager_bytes = (uint32_t)config->msg_eager_bytes,
                                   .direct_bytes = 4096,
-                                  .share_bytes = (uint32_t)config->msg_share_bytes,
+                                  .share_bytes = clamp(config->msg_share_bytes),
                                   .chunk_bytes = 256 << 10,
                                   .pipe_bytes = 128 << 10,
+                                  .tree_bytes = 16 << 10,
                                   .queue_window = 8,
                                   .promote_after = 2,
                                   .ring_limit = (uint32_t)config->msg_peers,
