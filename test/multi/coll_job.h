@@ -27,7 +27,9 @@
 
 #include <cmocka.h>
 
+#ifndef COLL_JOB_RANKS
 #define COLL_JOB_RANKS 40
+#endif
 
 struct coll_job {
     struct memory_fabric *fabric;
