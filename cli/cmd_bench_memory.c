@@ -209,10 +209,10 @@ static int run_flood(struct memory_bench *bench)
     sides->answer_s = FLOOD_ANSWER_S;
     if (!bench->common.json)
         printf(
-            "# leat bench flood, %" PRIu64 " messages of %" PRIu64 " bytes from %d senders, "
+            "# leat bench flood, %" PRIu64 " messages of %" PRIu64 " bytes from %d sender%s, "
             "MiB\n# side    delivered  in order  sent before  receiver +    senders +  ns/receive"
             "        peak      budget\n",
-            count, bytes, sides->rank_count - 1);
+            count, bytes, sides->rank_count - 1, sides->rank_count > 2 ? "s" : "");
     for (int i = 0; !error && i < sides->side_count; i++) {
         double got[SLICE_VALUES_MAX];
         error = bench_slice(sides, &sides->side[i], "flood", bytes, count);

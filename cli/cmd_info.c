@@ -110,10 +110,10 @@ static void print_settings(const json_t *info)
     if (file)
         printf("\nsettings file: %s%s\n", text_of(file, "path"),
                json_is_true(json_object_get(file, "present")) ? "" : " (absent)");
-    printf("\n%-13s %-12s %-12s %s\n", "setting", "value", "source", "what it is");
+    printf("\n%-16s %-12s %-12s %s\n", "setting", "value", "source", "what it is");
     for (size_t i = 0; i < json_array_size(settings); i++) {
         const json_t *setting = json_array_get(settings, i);
-        printf("%-13s %-12s %-12s %s\n", text_of(setting, "name"), text_of(setting, "value"),
+        printf("%-16s %-12s %-12s %s\n", text_of(setting, "name"), text_of(setting, "value"),
                text_of(setting, "source"), text_of(setting, "help"));
     }
 }

@@ -9,10 +9,12 @@ install(DIRECTORY include/leat DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MAT
 if(TARGET leat_cli)
   install(TARGETS leat_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-if(TARGET leat_peer_mpi_halo)
-  # Only where it was built: without it `leat bench` compares with nothing.
-  install(TARGETS leat_peer_mpi_halo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
-endif()
+foreach(peer leat_peer_mpi_halo leat_peer_openmpi_msg leat_peer_mpich_msg)
+  if(TARGET ${peer})
+    # Only where it was built: without it `leat bench` compares with nothing.
+    install(TARGETS ${peer} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+  endif()
+endforeach()
 file(GLOB leat_docs CONFIGURE_DEPENDS docs/*.md)
 file(GLOB leat_examples CONFIGURE_DEPENDS examples/*.c)
 file(GLOB leat_machines CONFIGURE_DEPENDS share/machines/*.machine)
@@ -27,7 +29,7 @@ install(FILES ${leat_examples} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 # What the rules above take, and nothing more: an installation needs no tests and no benchmarks.
 add_custom_target(leat_installed)
-foreach(target leat leat_static leat_cli leat_peer_mpi_halo)
+foreach(target leat leat_static leat_cli leat_peer_mpi_halo leat_peer_openmpi_msg leat_peer_mpich_msg)
   if(TARGET ${target})
     add_dependencies(leat_installed ${target})
   endif()

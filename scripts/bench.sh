@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every benchmark of a build: `leat bench halo`, programs build/.../bench/bench_* and scripts
-# bench/bench_*.
+# Runs every benchmark of a build, briefly: those of `leat bench`, programs build/.../bench/bench_*
+# and scripts bench/bench_*.
 # usage: bench.sh BUILD_DIR
 set -euo pipefail
 
@@ -9,8 +9,17 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 export LEAT_BIN=$build/bin/leat LEAT_SOURCE_DIR=$root
 
-echo "== leat bench halo"
-"$LEAT_BIN" bench halo </dev/null
+while read -r -a arguments; do
+    echo "== leat bench ${arguments[*]}"
+    "$LEAT_BIN" bench "${arguments[@]}" </dev/null
+done <<'EOF'
+halo
+p2p
+p2p --rate
+coll
+memory -n 8
+flood --count 200000
+EOF
 
 shopt -s nullglob
 for benchmark in "$build"/bench/bench_* "$root"/bench/bench_*.sh "$root"/bench/bench_*.py; do
