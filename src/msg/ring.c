@@ -61,7 +61,9 @@ static uint64_t bulk_start(const struct msg_engine *engine, uint64_t head, uint6
 
 static void wake(const struct msg_engine *engine, const struct msg_ring_out *ring, int rank)
 {
-    // The store before is not fenced: who falls asleep makes it visible (net.h, sleep_prepare).
+    // The store before is not fenced: who falls asleep makes it visible (net.h, sleep_prepare). The
+    // compiler has to keep it before the look.
+    __asm__ volatile("" ::: "memory");
     if (ring->asleep && !__atomic_load_n(ring->asleep, __ATOMIC_RELAXED))
         return;
     if (engine->net->ops->wake)
