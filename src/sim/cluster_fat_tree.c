@@ -139,6 +139,8 @@ static uint32_t out_of_leaf(const struct sim_topology *topology, uint32_t leaf, 
         return topology->first[L_LEAF_UP] + leaf * uplinks + i;
     i -= uplinks;
     uint32_t cards = cards_on_rail(cluster, leaf % rails);
+    if (cards == 0)
+        return SIM_LINK_NONE;
     uint32_t host = leaf / rails * (uint32_t)cluster->hosts_per_pod + i / cards;
     if (host >= (uint32_t)cluster->hosts)
         return SIM_LINK_NONE; // the last pod is not full

@@ -233,7 +233,7 @@ static int compare_nodes(const void *left, const void *right)
 
 static int neighbours(const struct sim_topology *topology, int node, int *nodes, int nodes_max)
 {
-    int found[2 * SIM_AXES_MAX], count = 0, distinct = 0;
+    int found[2 * SIM_AXES_MAX] = {0}, count = 0, distinct = 0;
     for (uint32_t i = 0; i < out_count(topology, (uint32_t)node); i++) {
         uint32_t link = out_link(topology, (uint32_t)node, i);
         struct sim_link ends;

@@ -35,6 +35,7 @@ static const char *const clusters[] = {
     HOSTS("1", "1", "1", "1") DRAGONFLY("1", "1", "1"),
     HOSTS("11", "2", "1", "1") DRAGONFLY("2", "2", "3"),
     HOSTS("4", "2", "2", "1") DRAGONFLY("2", "2", "1"),
+    HOSTS("8", "1", "1", "1") DRAGONFLY("2", "1", "2"), // a port of each group is left over
 };
 
 static void open_with(const char *cluster, const char *more, struct sim_machine *machine,

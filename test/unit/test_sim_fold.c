@@ -185,6 +185,32 @@ static void test_a_side_is_no_ring_only_where_it_cannot_be(void **state)
     }
 }
 
+static void test_a_ring_is_worth_more_than_a_whole_axis(void **state)
+{
+    (void)state;
+    struct sim_machine machine;
+    struct sim_topology topology;
+    struct sim_fold fold;
+    open_torus("4 3 3", "none", "", &machine, &topology);
+    assert_int_equal(sim_fold_open(&fold, &topology, (int[]){4}, 1), 0);
+    assert_true(fold.wrap[0]);
+    look_at_fold(&fold, &topology);
+    close_both(&machine, &topology);
+}
+
+static void test_a_part_of_a_ring_is_none(void **state)
+{
+    (void)state;
+    struct sim_machine machine;
+    struct sim_topology topology;
+    struct sim_fold fold;
+    open_torus("7 3", "X", "", &machine, &topology);
+    assert_int_equal(sim_fold_open(&fold, &topology, (int[]){5}, 1), 0);
+    assert_false(fold.wrap[0]);
+    look_at_fold(&fold, &topology); // and no rank on the nodes beside
+    close_both(&machine, &topology);
+}
+
 static void test_two_links_of_a_side_of_two_are_told_apart(void **state)
 {
     (void)state;
@@ -262,6 +288,19 @@ static void test_a_box_is_moved_away_from_dead_nodes(void **state)
     close_both(&machine, &topology);
 }
 
+static void test_a_box_finds_its_only_place(void **state)
+{
+    (void)state;
+    struct sim_machine machine;
+    struct sim_topology topology;
+    struct sim_fold fold;
+    open_torus("3 3", "none", "dead_node = 0 1\ndead_node = 2 2\n", &machine, &topology);
+    assert_int_equal(sim_fold_open(&fold, &topology, (int[]){2, 2}, 2), 0);
+    assert_true(fold.along[0].origin[0] == 1 && fold.along[1].origin[0] == 0);
+    look_at_fold(&fold, &topology);
+    close_both(&machine, &topology);
+}
+
 static void test_a_dead_node_that_cannot_be_avoided_is_named(void **state)
 {
     (void)state;
@@ -300,10 +339,13 @@ int main(void)
         cmocka_unit_test(test_the_machine_is_one_ring_or_two),
         cmocka_unit_test(test_every_small_machine_folds_whole),
         cmocka_unit_test(test_a_side_is_no_ring_only_where_it_cannot_be),
+        cmocka_unit_test(test_a_ring_is_worth_more_than_a_whole_axis),
+        cmocka_unit_test(test_a_part_of_a_ring_is_none),
         cmocka_unit_test(test_two_links_of_a_side_of_two_are_told_apart),
         cmocka_unit_test(test_three_trees_use_no_link_of_the_machine_twice),
         cmocka_unit_test(test_shapes_that_the_axes_do_not_give_are_refused),
         cmocka_unit_test(test_a_box_is_moved_away_from_dead_nodes),
+        cmocka_unit_test(test_a_box_finds_its_only_place),
         cmocka_unit_test(test_a_dead_node_that_cannot_be_avoided_is_named),
         cmocka_unit_test(test_a_cluster_is_no_torus),
     };
