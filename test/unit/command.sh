@@ -124,7 +124,9 @@ json '{s["name"]: (s["value"], s["source"]) for s in j["settings"]} == {
     "LEAT_TIMEOUT": ("30", "default"), "LEAT_ARENA": ("64M", "environment"),
     "LEAT_PATHS": ("auto", "default"), "LEAT_BLOCKS": ("1", "default"),
     "LEAT_SPIN": ("5", "file"), "LEAT_LOG": ("warn", "default"),
-    "LEAT_TRACE": ("off", "default")}'
+    "LEAT_TRACE": ("off", "default"), "LEAT_MSG_BUDGET": ("64M", "default"),
+    "LEAT_MSG_PEERS": ("1024", "default"), "LEAT_MSG_EAGER": ("32K", "default"),
+    "LEAT_MSG_SHARE": ("32K", "default")}'
 expect 0 info --config
 says out "$scratch/settings"
 LEAT_CONFIG=$scratch/absent expect 1 info
