@@ -77,6 +77,8 @@ static const struct key keys[] = {
     {"descriptor_push", YES_NO, ANY, false, AT(descriptor_push), 0, 0},
     {"software_send_ns", REAL, ANY, true, AT(software_send_ns), 0, NS_MOST},
     {"software_receive_ns", REAL, ANY, true, AT(software_receive_ns), 0, NS_MOST},
+    {"command_ns", REAL, ANY, false, AT(command_ns), 0, NS_MOST},
+    {"combine_gb_per_s", REAL, ANY, false, AT(combine_gb_per_s), 0, RATE_MOST},
     {"copy_gb_per_s", REAL, ANY, true, AT(copy_gb_per_s), 1e-6, RATE_MOST},
     {"memory_bytes", BYTES, ANY, false, AT(memory_bytes), 0, 1e18},
     {"barrier_words", INTEGER, ANY, false, AT(barrier_words), 0, 1024},

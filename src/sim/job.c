@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated job: opening, running, closing; see job.h.
+//
+// Algorithm: windows of virtual time, and in each the ranks for which something has come, one after
+// the other: progress of the rank's engine until nothing moves, then its program. Advantage: a rank
+// without work costs nothing. Disadvantage: the last round of progress finds nothing each time.
+
+#include "sim/job.h"
+
+#include "core/error.h"
+#include "core/job.h"
+#include "msg/coll.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WATCH_WINDOWS 256
+#define BUDGET_BYTES  (UINT64_C(1) << 30)
+#define ROUNDS_MOST   100000 /* of one rank at one moment: then something is wrong */
+
+struct msg_tuning sim_job_tuning(const struct sim_machine *machine)
+{
+    (void)machine;
+    return (struct msg_tuning){.budget_bytes = BUDGET_BYTES,
+                               .ring_slots = 32,
+                               .ring_bulk_bytes = 128 << 10,
+                               .fragment_bytes = 65472,
+                               .eager_bytes = 16 << 10,
+                               .direct_bytes = 0,
+                               .share_bytes = UINT32_MAX,
+                               .chunk_bytes = 1u << 31,
+                               .pipe_bytes = 32 << 10,
+                               .tree_bytes = 16 << 10,
+                               .queue_window = 8,
+                               .promote_after = 1,
+                               .ring_limit = 16,
+                               .handle_limit = 64};
+}
+
+// ---- Opening ----
+
+static int place_ranks(struct sim_job *job)
+{
+    const struct sim_job_options *options = &job->options;
+    int error = sim_topology_open(&job->topology, options->machine);
+    if (error)
+        return error;
+    if (options->machine->kind == SIM_TORUS) {
+        error = options->side_count
+                    ? sim_fold_open(&job->fold, &job->topology, options->side, options->side_count)
+                    : sim_fold_whole(&job->fold, &job->topology, SIM_FOLD_SIDES_MAX);
+        if (error)
+            return error;
+        job->folded = true;
+        job->rank_count = job->fold.rank_count;
+    } else {
+        job->rank_count = options->side_count ? 1 : job->topology.node_count;
+        for (int i = 0; i < options->side_count; i++)
+            job->rank_count *= options->side[i];
+        if (job->rank_count > job->topology.node_count)
+            return leat_fail(-EINVAL, "%d ranks, but %s has %d nodes", job->rank_count,
+                             options->machine->name, job->topology.node_count);
+    }
+    job->node = malloc((size_t)job->rank_count * sizeof *job->node);
+    if (!job->node)
+        return leat_fail(-ENOMEM, "no memory for the places of %d ranks", job->rank_count);
+    for (int i = 0; i < job->rank_count; i++) {
+        job->node[i] = job->folded ? sim_fold_node(&job->fold, i) : i;
+        if (sim_vertex_is_dead(&job->topology, (uint32_t)job->node[i]))
+            return leat_fail(-EHOSTUNREACH, "rank %d would run on node %d, which is dead", i,
+                             (int)job->node[i]);
+    }
+    return 0;
+}
+
+static int open_engines(struct sim_job *job)
+{
+    struct msg_tuning tuning =
+        job->options.tuning ? *job->options.tuning : sim_job_tuning(job->options.machine);
+    // Communicators are asked for by job, of which they need no more than this.
+    struct leat_job *stand_in = calloc(1, sizeof *stand_in);
+    if (!stand_in)
+        return leat_fail(-ENOMEM, "no memory for a job");
+    int error = 0;
+    for (int i = 0; !error && i < job->rank_count; i++) {
+        struct sim_job_rank *rank = &job->rank[i];
+        error = msg_engine_open(sim_fabric_net(&job->fabric, i), &tuning, &rank->engine);
+        stand_in->msg = rank->engine;
+        if (!error)
+            error = leat_comm_split(stand_in, NULL, &rank->comm);
+    }
+    free(stand_in);
+    return error;
+}
+
+int sim_job_open(struct sim_job *job, const struct sim_job_options *options)
+{
+    *job = (struct sim_job){.options = *options};
+    int error = place_ranks(job);
+    if (!error) {
+        job->rank = calloc((size_t)job->rank_count, sizeof *job->rank);
+        if (!job->rank)
+            error = leat_fail(-ENOMEM, "no memory for %d ranks", job->rank_count);
+    }
+    if (!error)
+        error = sim_fabric_open(&job->fabric, &job->topology, job->node, job->rank_count,
+                                options->hollow_bytes);
+    if (!error) {
+        job->fabric.fold = job->folded ? &job->fold : NULL;
+        error = open_engines(job);
+    }
+    if (error)
+        sim_job_close(job);
+    return error;
+}
+
+void sim_job_close(struct sim_job *job)
+{
+    for (int i = 0; job->rank && i < job->rank_count; i++)
+        msg_engine_close(job->rank[i].engine);
+    if (job->fabric.rank)
+        sim_fabric_close(&job->fabric);
+    free(job->rank);
+    free(job->node);
+    sim_topology_close(&job->topology);
+    *job = (struct sim_job){.rank_count = 0};
+}
+
+// ---- Running ----
+
+static void run_rank(void *user, int index)
+{
+    struct sim_job *job = user;
+    struct sim_job_rank *rank = &job->rank[index];
+    const uint64_t *cpu_ps = &job->fabric.rank[index].cpu_ps;
+    int started = 0;
+    bool was_done = rank->done;
+    for (int round = 0;; round++) {
+        bool moved = msg_progress(rank->engine, *cpu_ps / 1000);
+        if (moved && round < ROUNDS_MOST)
+            continue;
+        started = rank->done ? 0 : job->program(job, index, job->user);
+        if (started <= 0 || round >= ROUNDS_MOST)
+            break;
+    }
+    if (rank->done && !was_done)
+        job->left--;
+    if (started < 0 && !job->error) {
+        job->error = started;
+        job->fabric.error = started;
+    }
+}
+
+static int stuck(const struct sim_job *job)
+{
+    char text[200] = "it has not started anything";
+    int index = 0;
+    while (job->rank[index].done)
+        index++;
+    const struct msg_request *request = (const void *)&job->rank[index].request;
+    if (request->kind == REQUEST_COLLECTIVE)
+        msg_collective_describe(request, text, sizeof text);
+    else if (request->kind != REQUEST_NONE)
+        snprintf(text, sizeof text, "%s %d, %" PRIu64 " bytes, tag %d",
+                 request->kind == REQUEST_SEND ? "a send to rank" : "a receive from rank",
+                 request->peer, request->data.bytes, request->tag);
+    return leat_fail(-EDEADLK, "nothing is under way, but %d of %d ranks wait; rank %d: %s",
+                     job->left, job->rank_count, index, text);
+}
+
+static uint64_t jitter_ps(const struct sim_job *job, int rank)
+{
+    uint64_t bound = job->options.jitter_ns * 1000;
+    return bound ? sim_phantom_hash(job->options.seed * 1000003 + (uint64_t)rank) % bound : 0;
+}
+
+int sim_job_run(struct sim_job *job, sim_program *program, void *user)
+{
+    uint64_t begin_ps = 0;
+    job->program = program;
+    job->user = user;
+    job->left = job->rank_count;
+    job->fabric.run = run_rank;
+    job->fabric.user = job;
+    for (int i = 0; i < job->rank_count; i++)
+        if (job->fabric.rank[i].cpu_ps > begin_ps)
+            begin_ps = job->fabric.rank[i].cpu_ps;
+    if (begin_ps < job->fabric.agenda.begin_ps)
+        begin_ps = job->fabric.agenda.begin_ps;
+    for (int i = 0; i < job->rank_count; i++) {
+        job->rank[i].done = false;
+        job->rank[i].phase = 0;
+        job->rank[i].end_ps = 0;
+        job->rank[i].begin_ps = begin_ps + jitter_ps(job, i);
+        sim_fabric_wake(&job->fabric, i, job->rank[i].begin_ps);
+    }
+    for (uint64_t windows = 0; job->left && sim_fabric_step(&job->fabric); windows++)
+        if (windows % WATCH_WINDOWS == 0 && job->watch && job->watch(job->watch_user, job))
+            return leat_fail(-ECANCELED, "stopped");
+    if (job->fabric.misuse[0])
+        return leat_fail(-EPROTO, "%s", job->fabric.misuse);
+    if (job->fabric.error)
+        return job->fabric.error;
+    return job->left ? stuck(job) : 0;
+}
