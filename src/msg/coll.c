@@ -33,8 +33,11 @@ uint64_t msg_collective_reserve_bytes(void)
 // Chunks are of whole elements; their size depends on what all ranks know only.
 static uint64_t chunk_bytes(const struct coll_comm *own, const struct coll_call *call)
 {
-    uint64_t most = own->temp_bytes / COLL_SLOTS;
-    return call->element > most ? call->element : most - most % call->element;
+    uint64_t most = own->temp_bytes / COLL_SLOTS, element = call->element;
+    if (element > most)
+        return element;
+    // Divisions show in the smallest collectives.
+    return element & (element - 1) ? most - most % element : most & ~(element - 1);
 }
 
 // Bytes of buffer that a call needs, whatever the communicator has.
@@ -61,9 +64,11 @@ static bool more_take(struct msg_schedule *schedule, struct msg_engine *engine,
     if (algorithm->buffer != BUFFER_TREES)
         return true;
     schedule->slot = msg_alloc(&engine->pools, POOL_WORK, MORE_BYTES);
+    if (!schedule->slot)
+        return false;
     schedule->slot_count = COLL_TREE_REQUESTS;
     schedule->state = schedule->slot + COLL_TREE_REQUESTS;
-    return schedule->slot;
+    return true;
 }
 
 static struct msg_schedule *schedule_take(struct coll_comm *own,
@@ -91,8 +96,9 @@ static struct msg_schedule *schedule_take(struct coll_comm *own,
         schedule->temp = buffer ? (uint8_t *)(schedule + 1) : NULL;
     if (buffer) {
         schedule->chunk = chunk_bytes(own, call);
-        uint64_t slots = buffer / schedule->chunk;
-        schedule->slots = slots < COLL_SLOTS ? (uint32_t)slots : COLL_SLOTS;
+        schedule->slots = schedule->chunk <= buffer / COLL_SLOTS
+                              ? COLL_SLOTS
+                              : (uint32_t)(buffer / schedule->chunk);
     }
     return schedule;
 }
@@ -158,6 +164,7 @@ static void begin(struct msg_schedule *schedule, leat_comm *comm, struct msg_req
     schedule->error = 0;
     schedule->failed_peer = -1;
     schedule->active = 0;
+    schedule->seen = UINT64_MAX;
     request->schedule = schedule;
     coll_of(comm)->running++;
 }
@@ -255,13 +262,23 @@ static void unpark(struct coll_comm *own)
     }
 }
 
+// Nothing that it could wait for has happened: the fixed-function path waits for other things, and
+// one that has failed for messages that can be taken back.
+static bool stands_still(struct msg_schedule *schedule)
+{
+    uint64_t seen = schedule->seen;
+    schedule->seen = schedule->engine->finished;
+    return seen == schedule->seen && !schedule->error &&
+           schedule->algorithm->phase[0] != coll_words;
+}
+
 void msg_collective_progress(struct msg_engine *engine)
 {
     bool ended = false;
     struct msg_schedule **link = &engine->schedules;
     while (*link) {
         struct msg_schedule *schedule = *link;
-        if (!run(schedule)) {
+        if (stands_still(schedule) || !run(schedule)) {
             link = &schedule->next;
             continue;
         }

@@ -133,7 +133,8 @@ struct msg_schedule {
         int child_count, parent;  /* -1: none */
         uint64_t posted, taken, sent, finished, chunks;
     } tree;
-    void *state; /* COLL_TREE_STATE bytes, zeroed; NULL: the algorithm needs no more than this */
+    void *state;   /* COLL_TREE_STATE bytes, zeroed; NULL: the algorithm needs no more than this */
+    uint64_t seen; /* engine->finished when it was run last */
     int slot_count;
     struct msg_request *slot; /* own_slot, or [COLL_TREE_REQUESTS] */
     struct msg_request own_slot[COLL_REQUESTS];
@@ -325,7 +326,7 @@ coll_step coll_barrier_dissemination;
 coll_step coll_broadcast_binomial, coll_broadcast_chain, coll_broadcast_scatter;
 coll_step coll_broadcast_trinary, coll_allreduce_trinary;
 coll_step coll_reduce_binomial;
-coll_step coll_allreduce_doubling, coll_allreduce_pair, coll_allreduce_halving;
+coll_step coll_allreduce_doubling, coll_allreduce_halving;
 coll_step coll_allreduce_ring, coll_parts_ring;
 coll_step coll_allgather_ring, coll_allgather_bruck;
 coll_step coll_gather_linear, coll_gather_binomial, coll_scatter_linear, coll_scatter_binomial;

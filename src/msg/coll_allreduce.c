@@ -11,9 +11,7 @@
 // all. Disadvantage: halves lie apart, and partners ever farther away.
 // Ring: parts of the data go around once and are combined on their way, and around again.
 // Advantage: neighbours only, and each byte is combined where it is. Disadvantage: 2n steps, and
-// each part begins with another rank, so only for operations that commute. Pair: two ranks answer
-// for a half each; results go back chunk by chunk while the rest still comes. Advantage: a chunk is
-// combined and sent on while it is in the cache. Disadvantage: two steps where doubling takes one.
+// each part begins with another rank, so only for operations that commute.
 
 #include "msg/coll.h"
 
@@ -134,42 +132,6 @@ enum coll_step_result coll_allreduce_doubling(struct msg_schedule *schedule)
         schedule->from += schedule->bytes;
     }
     return COLL_DONE;
-}
-
-// ---- Two ranks ----
-
-static bool pair_move(struct msg_schedule *schedule)
-{
-    bool over = coll_exchange(schedule);
-    uint64_t combined = (uint64_t)(schedule->exchange.target - schedule->at);
-    coll_out_move(schedule, &schedule->out,
-                  combined - (uint64_t)(schedule->out.next - schedule->at));
-    uint64_t bytes;
-    while (coll_in_next(schedule, &schedule->in, &bytes))
-        coll_in_take(&schedule->in);
-    return over && coll_in_ended(&schedule->in) && coll_out_ended(&schedule->out) &&
-           !schedule->error;
-}
-
-enum coll_step_result coll_allreduce_pair(struct msg_schedule *schedule)
-{
-    COLL_BEGIN(schedule);
-    const struct coll_call *call = &schedule->call;
-    int peer = 1 - schedule->rank;
-    uint64_t own = coll_part(schedule, schedule->rank, 2);
-    uint64_t own_bytes = coll_part(schedule, schedule->rank + 1, 2) - own;
-    uint64_t other = coll_part(schedule, peer, 2);
-    uint64_t other_bytes = coll_part(schedule, peer + 1, 2) - other;
-    coll_exchange_open(schedule, peer, call->send + other, other_bytes, peer, call->receive + own,
-                       own_bytes, schedule->chunk);
-    coll_exchange_fold(schedule, call->send + own, peer < schedule->rank);
-    schedule->at = call->receive + own;
-    coll_out_open(&schedule->out, 2 * COLL_SLOTS, 1, peer, schedule->at, own_bytes,
-                  schedule->chunk);
-    coll_in_open(&schedule->in, 3 * COLL_SLOTS, 1, peer, call->receive + other, other_bytes,
-                 schedule->chunk);
-    COLL_AWAIT(schedule, pair_move(schedule));
-    COLL_END(schedule);
 }
 
 // ---- Recursive halving ----

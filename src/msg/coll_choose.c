@@ -22,22 +22,15 @@
 #define BROADCAST_CHAIN_RANKS    8
 #define BROADCAST_TRINARY_FROM   (1 << 20)
 #define ALLREDUCE_DOUBLING_UP_TO 16384
-#define ALLREDUCE_PAIR_FROM      32768 /* two ranks */
-#define ALLREDUCE_PART_LEAST     8192  /* of each rank, for the ring */
+#define ALLREDUCE_HALVING_FROM   (4 << 20) /* two ranks: combining half is worth a step */
+#define ALLREDUCE_PART_LEAST     8192      /* of each rank, for the ring */
 #define ALLGATHER_BRUCK_UP_TO    16384
 #define SCAN_DOUBLING_UP_TO      16384
 
 enum { BARRIER_DISSEMINATION, BARRIER_WORDS };
 enum { BROADCAST_BINOMIAL, BROADCAST_CHAIN, BROADCAST_SCATTER, BROADCAST_TRINARY };
 enum { REDUCE_BINOMIAL };
-enum {
-    ALLREDUCE_DOUBLING,
-    ALLREDUCE_PAIR,
-    ALLREDUCE_HALVING,
-    ALLREDUCE_RING,
-    ALLREDUCE_WORDS,
-    ALLREDUCE_TRINARY
-};
+enum { ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, ALLREDUCE_RING, ALLREDUCE_WORDS, ALLREDUCE_TRINARY };
 enum { GATHER_LINEAR, GATHER_BINOMIAL };
 enum { SCATTER_LINEAR, SCATTER_BINOMIAL };
 enum { ALLGATHER_RING, ALLGATHER_BRUCK };
@@ -58,7 +51,6 @@ enum { REDUCE_SCATTER_PAIRWISE };
     X(LEAT_REDUCE, REDUCE_BINOMIAL, "binomial", BUFFER_CHUNKS, false, coll_reduce_binomial)        \
     X(LEAT_ALLREDUCE, ALLREDUCE_DOUBLING, "recursive-doubling", BUFFER_CHUNKS, false,              \
       coll_allreduce_doubling)                                                                     \
-    X(LEAT_ALLREDUCE, ALLREDUCE_PAIR, "pair", BUFFER_CHUNKS, false, coll_allreduce_pair)           \
     X(LEAT_ALLREDUCE, ALLREDUCE_HALVING, "recursive-halving", BUFFER_CHUNKS, false,                \
       coll_allreduce_halving)                                                                      \
     X(LEAT_ALLREDUCE, ALLREDUCE_RING, "ring", BUFFER_CHUNKS, true, coll_allreduce_ring,            \
@@ -131,7 +123,7 @@ static int broadcast_of(int ranks, uint64_t bytes)
 static int allreduce_of(int ranks, uint64_t bytes, bool ordered)
 {
     if (ranks == 2)
-        return bytes < ALLREDUCE_PAIR_FROM ? ALLREDUCE_DOUBLING : ALLREDUCE_PAIR;
+        return bytes < ALLREDUCE_HALVING_FROM ? ALLREDUCE_DOUBLING : ALLREDUCE_HALVING;
     if (bytes <= ALLREDUCE_DOUBLING_UP_TO)
         return ALLREDUCE_DOUBLING;
     if (!ordered && bytes / (uint64_t)ranks >= ALLREDUCE_PART_LEAST)
@@ -187,8 +179,6 @@ static int possible(const leat_comm *comm, const struct coll_call *call, int pla
     case LEAT_ALLREDUCE:
         if (place == ALLREDUCE_WORDS && !coll_words_fit(comm, call))
             return ALLREDUCE_DOUBLING;
-        if (place == ALLREDUCE_PAIR && comm->rank_count != 2)
-            return ALLREDUCE_HALVING;
         if (place == ALLREDUCE_TRINARY && (call->ordered || !coll_trees_fit(comm)))
             return ALLREDUCE_HALVING;
         return place == ALLREDUCE_RING && call->ordered ? ALLREDUCE_HALVING : place;

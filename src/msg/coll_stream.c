@@ -154,9 +154,15 @@ void coll_in_open(struct coll_in *in, int first, int lane, int peer, void *to, u
     in->lane = (uint8_t)lane;
 }
 
-uint8_t *coll_in_next(struct msg_schedule *schedule, struct coll_in *in, uint64_t *bytes)
+// Messages that may be under way: a slot each where they go through the buffer.
+static uint64_t window_of(const struct msg_schedule *schedule, const struct coll_in *in)
 {
-    uint64_t slots = in->next ? COLL_SLOTS : schedule->slots;
+    return in->next ? COLL_SLOTS : schedule->slots;
+}
+
+static void post(struct msg_schedule *schedule, struct coll_in *in)
+{
+    uint64_t slots = window_of(schedule, in);
     while (in->left && in->posted - in->taken < slots) {
         uint64_t some = in->left < in->chunk ? in->left : in->chunk;
         uint64_t place = in->posted % slots;
@@ -166,9 +172,14 @@ uint8_t *coll_in_next(struct msg_schedule *schedule, struct coll_in *in, uint64_
         in->next = in->next ? in->next + some : NULL;
         in->left -= some;
     }
+}
+
+uint8_t *coll_in_next(struct msg_schedule *schedule, struct coll_in *in, uint64_t *bytes)
+{
+    post(schedule, in);
     if (in->taken == in->posted)
         return NULL;
-    int slot = in->first + (int)(in->taken % slots);
+    int slot = in->first + (int)(in->taken % window_of(schedule, in));
     if (!coll_finished(schedule, COLL_BIT(slot)))
         return NULL;
     *bytes = schedule->slot[slot].data.bytes;
@@ -252,7 +263,9 @@ bool coll_exchange(struct msg_schedule *schedule)
     struct coll_exchange *exchange = &schedule->exchange;
     uint64_t bytes;
     uint8_t *received;
-    // The peer waits for what goes out; what comes in is looked at by the next progress anyway.
+    // What goes out before what has come, for which the peer does not wait; but what follows stores
+    // to the peer's memory may wait for them, so receives are posted first of all.
+    post(schedule, &exchange->in);
     coll_out_move(schedule, &exchange->out, exchange->out.left);
     while ((received = coll_in_next(schedule, &exchange->in, &bytes)) != NULL) {
         if (exchange->mode == EXCHANGE_REPLACE) {

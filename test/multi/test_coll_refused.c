@@ -163,7 +163,7 @@ static void an_unknown_algorithm_lists_those_there_are(void **state)
     (void)state;
     leat_collective_options options = call(LEAT_ALLREDUCE);
     options.algorithm = "quick";
-    refused(options, "allreduce has no algorithm \"quick\"; there are: recursive-doubling, pair, "
+    refused(options, "allreduce has no algorithm \"quick\"; there are: recursive-doubling, "
                      "recursive-halving, ring");
     options = call(LEAT_BARRIER);
     options.algorithm = "ring";
