@@ -77,7 +77,8 @@ typedef struct leat_status {
 /*
  * An unfinished call: the caller's memory, which has to stay where it is until a wait or test has
  * said that it is finished. `status` is valid from then on. Need not be initialised: all zero is
- * "no request", which counts as finished.
+ * "no request", which counts as finished. leat_close drops what is unfinished: it must not be waited
+ * for afterwards.
  */
 typedef struct leat_request {
     leat_status status;

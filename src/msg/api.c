@@ -168,6 +168,18 @@ static int look(const struct wanted *wanted, leat_status *status, leat_request *
     return error ? error : 1;
 }
 
+// Whether nobody can send what a probe waits for any more.
+static bool nobody_left(const struct wanted *wanted, uint32_t peer, struct msg_waiter *waiter)
+{
+    struct msg_engine *engine = wanted->comm->engine;
+    if (peer)
+        return msg_peer_at(engine, peer)->flags & PEER_LOST;
+    // With a deadline of 0 there is no wait in which peers are asked after.
+    bool ask = waiter->checked || (waiter->timeout_s == 0 && engine->polls % 256 == 0);
+    waiter->checked = false;
+    return ask && engine->net->ops->alive && msg_all_lost(wanted->comm);
+}
+
 int leat_probe(leat_comm *comm, int from, int tag, double timeout_s, leat_status *status,
                leat_request *matched)
 {
@@ -190,6 +202,8 @@ int leat_probe(leat_comm *comm, int from, int tag, double timeout_s, leat_status
     struct msg_waiter waiter;
     msg_waiter_begin(&waiter, engine, timeout_s);
     waiter.request = &what;
+    if (timeout_s == 0)
+        msg_polled(engine);
     for (;;) {
         bool busy = msg_progress(engine, engine->now_ns);
         int found = look(&wanted, status, matched);
@@ -197,16 +211,14 @@ int leat_probe(leat_comm *comm, int from, int tag, double timeout_s, leat_status
             return 0;
         if (found < 0 && found != -EAGAIN)
             return found;
-        if (busy)
-            msg_waiter_busy(&waiter);
-        if (found == 0 && peer && msg_peer_at(engine, peer)->flags & PEER_LOST) {
+        if (found == 0 && nobody_left(&wanted, peer, &waiter)) {
             what.status.error = -ECONNRESET;
             msg_describe(&what);
             return -ECONNRESET;
         }
         if (timeout_s == 0 && found == 0)
             return -ETIMEDOUT; // the usual answer of a look: no detail is made for it
-        if (!busy && msg_waiter_idle(&waiter))
+        if (busy ? msg_waiter_busy(&waiter) : msg_waiter_idle(&waiter))
             return timeout_s == 0 ? -ETIMEDOUT : msg_timed_out(&waiter);
     }
 }

@@ -174,7 +174,8 @@ bool msg_progress(struct msg_engine *engine, uint64_t now_ns)
     engine->now_ns = now_ns;
     if (engine->net->ops->progress)
         engine->net->ops->progress(engine->net, now_ns);
-    msg_rings_progress(engine);
+    if (!engine->net->quiet || engine->holding)
+        msg_rings_progress(engine);
     msg_queue_progress(engine);
     if (engine->rendezvous)
         msg_rendezvous_progress(engine);

@@ -89,6 +89,7 @@ enum peer_flags {
     PEER_TOLD = 1 << 6,      /* sending: it knows that we hold back, for want of handles */
     PEER_SHORT = 1 << 7,     /* receiving: it said so */
     PEER_GETS = 1 << 10,     /* receiving: its memory can be read by bulk_get */
+    PEER_ASKED = 1 << 11,    /* sending: a question came while it was frozen */
     PEER_USED = 1 << 8,      /* the record is in use */
     PEER_TODO = 1 << 9       /* is in the list of peers with something to do */
 };
@@ -181,10 +182,14 @@ struct msg_engine {
     bool crowded;     /* more ranks than cores: waiting gives the core away at once */
     bool mapped;      /* the network gives addresses of peers' memory */
     struct msg_hold *hold;
-    uint32_t holding; /* peers whose messages are held back */
+    uint32_t lost_count; /* peers that are gone */
+    uint32_t polls;      /* looks without a deadline, for a look at the clock now and then */
+    uint64_t alive_ns;   /* when peers are asked after again */
+    uint32_t holding;    /* peers whose messages are held back */
     uint32_t next_context;
     uint64_t now_ns, ticks;
-    uint64_t events; /* things that happened: tells a waiter whether progress made any */
+    uint64_t events;   /* things that happened: tells a waiter whether progress made any */
+    uint64_t finished; /* requests so far: without a new one most schedules stand still */
     struct msg_counts counts;
     uint32_t last_peer; /* of the last lookup */
     int last_waited;    /* rank of the last receive that named one */

@@ -26,11 +26,15 @@ void msg_held_asked(struct msg_engine *engine, uint32_t index, const struct msg_
 {
     struct msg_peer *peer = msg_peer_at(engine, index);
     struct msg_request *head = msg_pending_head(peer), *found = NULL;
+    if (peer->flags & PEER_FROZEN) {
+        peer->flags |= PEER_ASKED; // it is told to ask again once that is over
+        return;
+    }
     uint64_t sent = peer->out_state >= OUT_OPEN ? engine->ring_out[peer->ring_out]->head : 0;
     struct msg_packet packet;
     packet.header = (struct msg_header){.kind = WIRE_ABSENT};
     if ((peer->out_state >= OUT_OPEN && sent != header->bytes) || peer->in_flight ||
-        peer->flags & PEER_FROZEN || (head && head->done)) {
+        (head && head->done)) {
         packet.header.kind = WIRE_BEHIND;
         packet.header.bytes = sent;
     } else if ((found = fitting(peer, header)) != NULL) {
@@ -70,6 +74,14 @@ static struct msg_request *frozen(const struct msg_peer *peer)
     return request;
 }
 
+static void thaw(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_peer *peer = msg_peer_at(engine, index);
+    unsigned answer = peer->flags & PEER_ASKED ? TODO_FOUND : 0;
+    peer->flags &= (uint16_t) ~(PEER_FROZEN | PEER_ASKED);
+    msg_peer_owe(engine, index, TODO_SEND | TODO_SWITCH | answer);
+}
+
 void msg_held_decided(struct msg_engine *engine, uint32_t index, const struct msg_header *header)
 {
     struct msg_peer *peer = msg_peer_at(engine, index);
@@ -82,8 +94,7 @@ void msg_held_decided(struct msg_engine *engine, uint32_t index, const struct ms
         return;
     }
     request->found = 0;
-    peer->flags &= (uint16_t)~PEER_FROZEN;
-    msg_peer_owe(engine, index, TODO_SEND | TODO_SWITCH);
+    thaw(engine, index);
 }
 
 bool msg_held_give(struct msg_engine *engine, uint32_t index)
@@ -114,14 +125,15 @@ bool msg_held_give(struct msg_engine *engine, uint32_t index)
     request->found = 0;
     msg_pending_remove(peer, request);
     msg_held_untell(engine, index);
-    peer->flags &= (uint16_t)~PEER_FROZEN;
+    thaw(engine, index);
     if (request->handle) {
         request->state = STATE_RENDEZVOUS;
+        engine->counts.announced++;
     } else {
+        engine->counts.queued++;
         msg_count(engine, peer->rank, request->data.bytes);
         msg_finish(request, 0);
     }
-    msg_peer_owe(engine, index, TODO_SEND | TODO_SWITCH);
     return true;
 }
 
@@ -132,7 +144,7 @@ bool msg_held_tell(struct msg_engine *engine, uint32_t index)
     bool wants_handle =
         head && (head->synchronous || head->data.bytes > engine->tuning.eager_bytes);
     if (wants_handle && !(peer->flags & PEER_TOLD) &&
-        engine->handle_count - engine->handles_live <= engine->tuning.handle_limit / 4) {
+        engine->handle_count - engine->handles_live <= msg_handle_reserve(engine)) {
         peer->flags |= PEER_TOLD;
         msg_peer_owe(engine, index, TODO_HOLDING);
     }

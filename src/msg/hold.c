@@ -228,6 +228,14 @@ static void found_here(struct msg_engine *engine, struct msg_ring_in *ring, uint
     engine->events++;
 }
 
+// The receive looked for wants what a lost peer never sent.
+static void lost_for(struct msg_engine *engine)
+{
+    struct msg_request *request = msg_match_next_posted(&engine->matcher, engine->hold->stamp - 1);
+    msg_match_withdraw(&engine->matcher, request);
+    msg_finish(request, -ECONNRESET);
+}
+
 // Looks into the ring, then asks.
 static void look(struct msg_engine *engine)
 {
@@ -255,6 +263,11 @@ static void look(struct msg_engine *engine)
             hold->state = SEARCH_BEHIND; // its last fragments are on their way
             return;
         }
+    }
+    if (peer->flags & PEER_LOST) {
+        if (wanted->source == peer->rank && hold->stamp != UINT64_MAX)
+            lost_for(engine);
+        return;
     }
     hold->state = SEARCH_ASKING;
     msg_peer_owe(engine, hold->peer, TODO_FIND);
@@ -384,7 +397,7 @@ static bool pay_take(struct msg_engine *engine, uint32_t index)
         if (!request || request->stamp != hold->stamp)
             hold->take = false;
         else
-            hold->handle = msg_handle_take(engine, request, 0);
+            hold->handle = msg_handle_take(engine, request, 1);
         if (hold->take && !hold->handle)
             return false;
     }

@@ -101,6 +101,12 @@ void msg_note_match(struct msg_request *request, const struct msg_envelope *enve
 /* ---- handle.c: names of requests on the wire ---- */
 int msg_handles_open(struct msg_engine *engine);
 void msg_handles_close(struct msg_engine *engine);
+/* What an announcement leaves for messages that are given or taken out of turn: those end by
+ * themselves, so the last handles come back. Taking leaves one to giving. */
+static inline uint32_t msg_handle_reserve(const struct msg_engine *engine)
+{
+    return engine->tuning.handle_limit > 8 ? engine->tuning.handle_limit / 4 : 2;
+}
 /* 0: all are in use; `reserve` of them are left. */
 uint32_t msg_handle_take(struct msg_engine *engine, struct msg_request *request, uint32_t reserve);
 /* NULL: no such handle (any more), or of another peer or kind. */
@@ -111,6 +117,12 @@ void msg_handle_give(struct msg_engine *engine, struct msg_request *request);
 /* ---- lost.c ---- */
 /* The peer is gone: its sends and the receives that name it end with -ECONNRESET. */
 void msg_peer_lost(struct msg_engine *engine, uint32_t peer);
+bool msg_rank_is_lost(struct msg_engine *engine, int rank);
+/* Whether nobody but this rank is left in the communicator. */
+bool msg_all_lost(const leat_comm *comm);
+/* Asks after all peers in use, and ends what waits for those that are gone, and for anybody where
+ * nobody is left. */
+void msg_check_peers(struct msg_engine *engine);
 
 /* ---- rendezvous.c ---- */
 /* Fills an announcement of a send: handle and token. False: no handle. */

@@ -18,6 +18,7 @@ void msg_finish(struct msg_request *request, int error)
     request->state = STATE_FINISHED;
     request->status.error = error;
     request->engine->events++;
+    request->engine->finished++;
     if (request->kind != REQUEST_COLLECTIVE && request->status_to)
         *request->status_to = request->status;
 }
@@ -133,6 +134,11 @@ void msg_start_receive(struct msg_engine *engine, struct msg_request *request, l
     if (rank >= 0 && rank != engine->last_waited) {
         msg_peer_make(engine, rank);
         engine->last_waited = rank;
+    }
+    // What a lost peer's ring still holds is found by the search.
+    if (engine->lost_count && rank >= 0 && msg_rank_is_lost(engine, rank) && !engine->holding) {
+        msg_finish(request, -ECONNRESET);
+        return;
     }
     msg_match_post(&engine->matcher, request);
     if (engine->holding)
@@ -355,6 +361,8 @@ void msg_deliver(struct msg_engine *engine, struct msg_request *request,
     msg_match_drop(&engine->matcher, message);
     if (state == UNEXPECTED_REMOTE) {
         msg_fetch(engine, request, &envelope);
+    } else if (state == UNEXPECTED_PARTIAL && msg_rank_is_lost(engine, envelope.source)) {
+        msg_finish(request, -ECONNRESET); // the rest will not come
     } else if (state == UNEXPECTED_PARTIAL) {
         struct msg_ring_in *ring = engine->ring_in[msg_peer_at(engine, peer)->ring_in];
         ring->partial_message = NULL;

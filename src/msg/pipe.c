@@ -86,7 +86,7 @@ void msg_pipe_step(struct msg_engine *engine, struct msg_request *request)
     struct pipe *pipe = request->near;
     uint64_t size = fragment_bytes(engine), all = msg_wanted(request);
     bool any = false;
-    while (request->done < all) {
+    for (int n = 0; n < FRAGMENTS && request->done < all; n++) {
         uint64_t place = request->produced % FRAGMENTS;
         if (__atomic_load_n(&pipe->fragment[place].flag, __ATOMIC_ACQUIRE) != request->produced + 1)
             break;
@@ -158,7 +158,7 @@ void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
     struct pipe *pipe = request->far;
     uint64_t size = fragment_bytes(engine);
     bool any = false;
-    while (request->done < request->total) {
+    for (int n = 0; n < FRAGMENTS && request->done < request->total; n++) {
         uint64_t emptied =
             pipe ? __atomic_load_n(&pipe->emptied, __ATOMIC_ACQUIRE) : request->remote;
         if (request->produced - emptied >= FRAGMENTS)

@@ -60,7 +60,7 @@ static bool send_one(struct msg_engine *engine, uint32_t index, struct msg_reque
     uint32_t payload;
     if (request->synchronous || request->data.bytes > MSG_PACKET_PAYLOAD) {
         struct msg_token token;
-        if (!msg_announce(engine, request, engine->tuning.handle_limit / 4, &packet.header, &token))
+        if (!msg_announce(engine, request, msg_handle_reserve(engine), &packet.header, &token))
             return false;
         memcpy(packet.payload, &token, sizeof token);
         payload = sizeof token;
@@ -81,7 +81,6 @@ static bool send_one(struct msg_engine *engine, uint32_t index, struct msg_reque
     peer->send_sequence++;
     peer->in_flight++;
     msg_held_untell(engine, index);
-    engine->counts.queued++;
     return true;
 }
 
@@ -120,8 +119,10 @@ static void accepted(struct msg_engine *engine, uint32_t index, uint32_t sequenc
         peer->in_flight--;
         if (request->handle) {
             request->state = STATE_RENDEZVOUS;
+            engine->counts.announced++;
             continue;
         }
+        engine->counts.queued++;
         msg_count(engine, peer->rank, request->data.bytes);
         msg_finish(request, 0);
     }
@@ -143,7 +144,6 @@ static void rejected(struct msg_engine *engine, uint32_t index, uint32_t sequenc
     peer->in_flight = 0;
     peer->send_sequence = sequence;
     peer->flags |= PEER_HELD;
-    engine->counts.held++;
 }
 
 static void message(struct msg_engine *engine, uint32_t index, const struct msg_packet *packet)
@@ -153,6 +153,7 @@ static void message(struct msg_engine *engine, uint32_t index, const struct msg_
         return; // follows one that was rejected: it comes again
     if (msg_arrive(engine, index, NULL, &packet->header, packet->payload) == ARRIVAL_HELD) {
         peer->flags |= PEER_REJECTING;
+        engine->counts.held++;
         msg_hold_update(engine, index);
     } else {
         peer->receive_sequence++;

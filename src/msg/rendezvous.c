@@ -65,7 +65,6 @@ bool msg_announce(struct msg_engine *engine, struct msg_request *request, uint32
                                   .tag = request->tag,
                                   .bytes = request->data.bytes,
                                   .handle = request->handle};
-    engine->counts.announced++;
     return true;
 }
 
@@ -102,50 +101,6 @@ int msg_copy_chunk(struct msg_engine *engine, struct msg_request *request, uint6
     return 0;
 }
 
-// The bytes of the next step: a chunk, or, where a get takes time, what lies together.
-static uint64_t step_bytes(const struct msg_engine *engine, const struct msg_request *request)
-{
-    uint64_t bytes = msg_wanted(request) - request->done;
-    if (bytes > engine->tuning.chunk_bytes)
-        bytes = engine->tuning.chunk_bytes;
-    if (!engine->mapped) {
-        void *at;
-        uint64_t together = msg_layout_piece(&request->data, request->done, &at);
-        if (bytes > together)
-            bytes = together;
-    }
-    return bytes;
-}
-
-// `found`: a get is under way.
-static void step_copy(struct msg_engine *engine, struct msg_request *request)
-{
-    uint64_t bytes = step_bytes(engine, request);
-    int error;
-    if (request->found) {
-        if (!request->transfer.finished)
-            return;
-        error = request->transfer.finished < 0 ? request->transfer.finished : 0;
-        request->found = 0;
-    } else {
-        request->transfer.finished = 0;
-        error = msg_copy_chunk(engine, request, request->done, bytes);
-        if (error > 0) {
-            request->found = 1;
-            return;
-        }
-    }
-    engine->events++;
-    if (error == -EPERM && !request->done) {
-        request->mode = MODE_WANT_PIPE;
-        return;
-    }
-    request->done += error ? 0 : bytes;
-    request->status.error = error;
-    if (error || request->done == msg_wanted(request))
-        request->mode = MODE_DONE;
-}
-
 void msg_rendezvous_received(struct msg_engine *engine, struct msg_request *request)
 {
     bool fits = request->total <= request->data.bytes;
@@ -174,6 +129,52 @@ static bool may_get(struct msg_engine *engine, struct msg_request *request)
                                    &request->transfer) == 0)
         peer->flags |= PEER_GETS;
     return peer->flags & PEER_GETS;
+}
+
+// The bytes of the next step: a chunk, or, where a get takes time, what lies together.
+static uint64_t step_bytes(const struct msg_engine *engine, const struct msg_request *request)
+{
+    uint64_t bytes = msg_wanted(request) - request->done;
+    if (bytes > engine->tuning.chunk_bytes)
+        bytes = engine->tuning.chunk_bytes;
+    if (!engine->mapped) {
+        void *at;
+        uint64_t together = msg_layout_piece(&request->data, request->done, &at);
+        if (bytes > together)
+            bytes = together;
+    }
+    return bytes;
+}
+
+// `found`: a get is under way.
+static void step_copy(struct msg_engine *engine, struct msg_request *request)
+{
+    if (request->found && !request->transfer.finished)
+        return;
+    uint64_t bytes = step_bytes(engine, request);
+    int error;
+    if (request->found) {
+        error = request->transfer.finished < 0 ? request->transfer.finished : 0;
+        request->found = 0;
+    } else {
+        request->transfer.finished = 0;
+        error = msg_copy_chunk(engine, request, request->done, bytes);
+        if (error > 0) {
+            request->found = 1;
+            return;
+        }
+    }
+    engine->events++;
+    if (error == -EPERM && !request->done) {
+        request->mode = MODE_WANT_PIPE;
+        return;
+    }
+    request->done += error ? 0 : bytes;
+    request->status.error = error;
+    if (error || request->done == msg_wanted(request)) {
+        request->mode = MODE_DONE;
+        step_done(engine, request);
+    }
 }
 
 static void choose(struct msg_engine *engine, struct msg_request *request)
@@ -242,6 +243,10 @@ void msg_fetch(struct msg_engine *engine, struct msg_request *request,
     request->done = 0;
     request->found = 0;
     request->status.error = 0;
+    if (msg_rank_is_lost(engine, request->peer)) {
+        msg_finish(request, -ECONNRESET);
+        return;
+    }
     msg_rendezvous_join(engine, request);
     choose(engine, request);
     engine->events++;

@@ -186,13 +186,14 @@ static bool send_announced(struct msg_engine *engine, struct msg_ring_out *ring,
     struct msg_header header;
     struct msg_token token;
     if (!have_slots(engine, ring, 1) ||
-        !msg_announce(engine, request, engine->tuning.handle_limit / 4, &header, &token))
+        !msg_announce(engine, request, msg_handle_reserve(engine), &header, &token))
         return false;
     if (!write_slot(engine, ring, rank, &header, &token, sizeof token)) {
         msg_unannounce(engine, request);
         return false;
     }
     request->state = STATE_RENDEZVOUS;
+    engine->counts.announced++;
     return true;
 }
 
@@ -357,6 +358,7 @@ static bool read_slot(struct msg_engine *engine, struct msg_ring_in *ring,
     if (arrival == ARRIVAL_HELD) {
         if (!ring->held) {
             ring->held = 1;
+            engine->counts.held++;
             msg_hold_update(engine, ring->peer);
         }
         return false;

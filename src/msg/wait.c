@@ -28,6 +28,8 @@
 #define YIELDS        16
 #define CROWD_YIELDS  256
 #define SPINS_A_LOOK  32 /* idle rounds between two looks at the clock */
+#define BUSY_A_LOOK   64 /* busy ones */
+#define POLLS_A_LOOK  256
 
 void msg_waiter_begin(struct msg_waiter *waiter, struct msg_engine *engine, double timeout_s)
 {
@@ -55,25 +57,24 @@ static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
                               : now_ns + (uint64_t)(waiter->timeout_s * 1e9);
     waiter->spin_until_ns = now_ns + waiter->engine->spin_ns;
     waiter->report_ns = now_ns + (job ? job->timeout_ns : UINT64_C(30000000000));
-    waiter->alive_ns = now_ns + SLEEP_NS;
+    if (!waiter->engine->alive_ns)
+        waiter->engine->alive_ns = now_ns + SLEEP_NS;
 }
 
-// Ends what waits for peers that are gone.
-static void check_peers(struct msg_engine *engine)
+// Asks after peers, at most every SLEEP_NS; whether it did.
+static bool check_alive(struct msg_engine *engine, uint64_t now_ns)
 {
-    if (!engine->net->ops->alive)
-        return;
-    uint32_t end = engine->peers.page_count << engine->peers.page_shift;
-    for (uint32_t i = 1; i < end; i++) {
-        const struct msg_peer *peer = msg_peer_at(engine, i);
-        if (peer->rank == engine->net->rank || !msg_peer_is_used(engine, i) ||
-            peer->flags & PEER_LOST || engine->net->ops->alive(engine->net, peer->rank) == 0)
-            continue;
-        // It may have sent before it went.
-        while (msg_progress(engine, engine->now_ns))
-            continue;
-        msg_peer_lost(engine, i);
-    }
+    if (now_ns < engine->alive_ns)
+        return false;
+    engine->alive_ns = now_ns + SLEEP_NS;
+    msg_check_peers(engine);
+    return true;
+}
+
+void msg_polled(struct msg_engine *engine)
+{
+    if (++engine->polls % POLLS_A_LOOK == 0)
+        check_alive(engine, leat_now_ns());
 }
 
 static bool sleep_a_while(struct msg_waiter *waiter, uint64_t now_ns)
@@ -121,10 +122,7 @@ int msg_waiter_idle(struct msg_waiter *waiter)
     if (sleep_a_while(waiter, now_ns))
         return 0;
     now_ns = leat_now_ns();
-    if (now_ns >= waiter->alive_ns) {
-        waiter->alive_ns = now_ns + SLEEP_NS;
-        check_peers(engine);
-    }
+    waiter->checked |= check_alive(engine, now_ns);
     if (now_ns >= waiter->report_ns && waiter->request) {
         waiter->report_ns = now_ns + (engine->job ? engine->job->timeout_ns : SLEEP_NS);
         msg_report_waiting(waiter, now_ns);
@@ -132,7 +130,7 @@ int msg_waiter_idle(struct msg_waiter *waiter)
     return 0;
 }
 
-void msg_waiter_busy(struct msg_waiter *waiter)
+int msg_waiter_busy(struct msg_waiter *waiter)
 {
     struct msg_engine *engine = waiter->engine;
     if (waiter->yields && waiter->yields <= YIELDS)
@@ -141,9 +139,18 @@ void msg_waiter_busy(struct msg_waiter *waiter)
         msg_spin_succeeded(engine);
     waiter->idle = 0;
     waiter->yields = 0;
+    // Messages of others must neither stretch a deadline nor hide a death.
+    bool look = ++waiter->busy % BUSY_A_LOOK == 0;
+    if (!look && !waiter->begin_ns)
+        return 0;
+    uint64_t now_ns = leat_now_ns();
+    if (!waiter->begin_ns)
+        begin_clock(waiter, now_ns);
     // Something moved: spinning is worth its while again.
-    if (waiter->begin_ns)
-        waiter->spin_until_ns = leat_now_ns() + engine->spin_ns;
+    waiter->spin_until_ns = now_ns + engine->spin_ns;
+    if (look)
+        waiter->checked |= check_alive(engine, now_ns);
+    return now_ns >= waiter->deadline_ns ? -ETIMEDOUT : 0;
 }
 
 int msg_wait(struct msg_request *request)
@@ -156,9 +163,9 @@ int msg_wait(struct msg_request *request)
     waiter.request = request;
     while (!msg_finished(request)) {
         if (msg_progress(engine, engine->now_ns))
-            msg_waiter_busy(&waiter);
+            (void)msg_waiter_busy(&waiter);
         else if (!msg_finished(request))
-            msg_waiter_idle(&waiter);
+            (void)msg_waiter_idle(&waiter);
     }
     return request->status.error;
 }
@@ -222,21 +229,24 @@ static int all_error(const struct set *set)
     return error;
 }
 
+// One round; -ETIMEDOUT: the deadline has passed.
+static int go_round(struct msg_waiter *waiter)
+{
+    if (msg_progress(waiter->engine, waiter->engine->now_ns))
+        return msg_waiter_busy(waiter);
+    return msg_waiter_idle(waiter);
+}
+
 static int wait_any(const struct set *set, struct msg_waiter *waiter, size_t *index)
 {
     bool none = false;
-    int error = 0;
-    for (;;) {
-        if (waiter->engine && msg_progress(waiter->engine, waiter->engine->now_ns))
-            msg_waiter_busy(waiter);
-        if (take_any(set, index, &none))
-            break;
-        if (waiter->timeout_s == 0)
-            return msg_timed_out(waiter);
-        error = msg_waiter_idle(waiter);
-        if (error)
-            return msg_timed_out(waiter);
+    if (waiter->timeout_s == 0) {
+        msg_progress(waiter->engine, waiter->engine->now_ns);
+        msg_polled(waiter->engine);
     }
+    while (!take_any(set, index, &none))
+        if (waiter->timeout_s == 0 || go_round(waiter))
+            return msg_timed_out(waiter);
     if (none)
         return 0;
     struct msg_request *request = msg_request_of(set->requests[*index]);
@@ -248,17 +258,13 @@ static int wait_any(const struct set *set, struct msg_waiter *waiter, size_t *in
 static int wait_all(const struct set *set, struct msg_waiter *waiter)
 {
     size_t open = first_open(set, 0);
-    if (open < set->count || waiter->timeout_s == 0)
+    if (waiter->timeout_s == 0) {
         msg_progress(waiter->engine, waiter->engine->now_ns);
+        msg_polled(waiter->engine);
+    }
     while ((open = first_open(set, open)) < set->count) {
         waiter->request = request_at(set, open);
-        if (msg_progress(waiter->engine, waiter->engine->now_ns)) {
-            msg_waiter_busy(waiter);
-            continue;
-        }
-        if (msg_finished(waiter->request))
-            continue;
-        if (waiter->timeout_s == 0 || msg_waiter_idle(waiter))
+        if (waiter->timeout_s == 0 || go_round(waiter))
             return msg_timed_out(waiter);
     }
     return all_error(set);

@@ -15,16 +15,19 @@ struct msg_waiter {
     const struct msg_request *request; /* what is waited for, for the report; may be NULL */
     double timeout_s;
     uint64_t begin_ns; /* 0: the clock has not been looked at */
-    uint64_t deadline_ns, spin_until_ns, report_ns, alive_ns;
-    uint64_t idle;
+    uint64_t deadline_ns, spin_until_ns, report_ns;
+    uint64_t idle, busy; /* rounds */
+    bool checked;        /* peers were asked after; the caller may clear it */
     unsigned yields;
 };
 
 void msg_waiter_begin(struct msg_waiter *waiter, struct msg_engine *engine, double timeout_s);
 /* A round of progress found nothing: spins, yields or sleeps. -ETIMEDOUT: the deadline passed. */
 int msg_waiter_idle(struct msg_waiter *waiter);
-/* A round of progress found something. */
-void msg_waiter_busy(struct msg_waiter *waiter);
+/* A round of progress found something. -ETIMEDOUT: the deadline has passed all the same. */
+int msg_waiter_busy(struct msg_waiter *waiter);
+/* A call that only looks was made: now and then it asks after peers. */
+void msg_polled(struct msg_engine *engine);
 
 /* A message came only after the core was given away; or while spinning. Sets how long to spin. */
 void msg_spin_failed(struct msg_engine *engine);
