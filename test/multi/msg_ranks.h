@@ -82,6 +82,15 @@ __attribute__((unused)) static bool msg_hear(struct rank_thread *self, leat_comm
     return msg_fine(self, leat_recv(comm, msg_plain(NULL, 0), rank, MSG_TOKEN_TAG, NULL, NULL));
 }
 
+/* Messages to and fro, after which both ranks have rings to each other where there are enough. */
+__attribute__((unused)) static void msg_warm(struct rank_thread *self, leat_comm *comm, int rank)
+{
+    for (int i = 0; i < 4; i++) {
+        msg_tell(self, comm, rank);
+        msg_hear(self, comm, rank);
+    }
+}
+
 /* Gives others a chance to be first, or not: now and then a few turns of the core, or progress. */
 __attribute__((unused)) static void msg_delay(struct ranks_random *random, leat_comm *comm)
 {
@@ -102,6 +111,15 @@ static const struct msg_part *msg_part_named(const struct msg_part *parts, const
     return NULL;
 }
 
+/* Ranks that outlive others say by a pipe of the test's how they ended. */
+static void msg_report(const struct rank_thread *self)
+{
+    const char *number = getenv("TEST_REPORT_FD");
+    if (number)
+        dprintf(atoi(number), "rank %d: %s\n", self->rank,
+                self->failure_count ? self->failure : "fine");
+}
+
 /* What main returns in a process that was started as a rank. */
 __attribute__((unused)) static int msg_play(const struct msg_part *parts, int argc, char **argv)
 {
@@ -116,6 +134,7 @@ __attribute__((unused)) static int msg_play(const struct msg_part *parts, int ar
     struct rank_thread self = {
         .job = job, .rank = info.rank, .rank_count = info.rank_count, .body = part->body};
     part->body(&self);
+    msg_report(&self);
     if (self.failure_count)
         fprintf(stderr, "rank %d of %d, first of %d: %s\n", self.rank, self.rank_count,
                 self.failure_count, self.failure);
@@ -144,6 +163,31 @@ __attribute__((unused)) static void msg_run_processes(int rank_count, const char
     int status = msg_launch(rank_count, name, false);
     if (status)
         fail_msg("%s on %d processes: exit status %d", name, rank_count, status);
+}
+
+/* Of ranks that die or fail, as they are meant to, and others that have to be fine. */
+__attribute__((unused)) static void msg_run_survivors(int rank_count, const char *name,
+                                                      int survivors)
+{
+    int ends[2], fine = 0;
+    char number[16], line[2048], failure[2048] = "some said nothing";
+    assert_int_equal(pipe(ends), 0);
+    snprintf(number, sizeof number, "%d", ends[1]);
+    setenv("TEST_REPORT_FD", number, 1);
+    msg_launch(rank_count, name, true);
+    unsetenv("TEST_REPORT_FD");
+    close(ends[1]);
+    FILE *lines = fdopen(ends[0], "r");
+    assert_non_null(lines);
+    while (fgets(line, sizeof line, lines)) {
+        if (strstr(line, ": fine"))
+            fine++;
+        else
+            memcpy(failure, line, sizeof failure);
+    }
+    fclose(lines);
+    if (fine != survivors)
+        fail_msg("%s: %d of %d ranks were fine; %s", name, fine, survivors, failure);
 }
 
 __attribute__((unused)) static void msg_run_threads(const struct msg_part *parts, int rank_count,
