@@ -2,6 +2,7 @@
 // A rank of `leat bench halo`: runs slices of exchanges between two ranks, as bench/halo_slice.h
 // says.
 
+#define _GNU_SOURCE
 #include "bench_halo.h"
 
 #include "../bench/halo_slice.h"
@@ -116,7 +117,7 @@ static int serve(struct rank *rank, const char *directory, const char *side)
     struct slice_pipes pipes;
     struct slice_command command;
     int error = 0;
-    if (slice_open(directory, side, rank->rank, &pipes))
+    if (slice_open(directory, side, rank->rank, 2, &pipes))
         return leat_fail(-EIO, "cannot open the benchmark's pipes in %s", directory);
     while (!error && slice_next(&pipes, &command)) {
         double values[SLICE_VALUES_MAX] = {0};

@@ -3,6 +3,7 @@
 // loops that the peers run too (bench/msg_slice.h). Two slices are leat's own: "flag", one way of a
 // flag in ns, and "budget", bytes used and at peak and the budget.
 
+#define _GNU_SOURCE
 #include "bench.h"
 #include "bench_algorithm.h"
 #include "bench_flag.h"
@@ -149,7 +150,7 @@ static int serve(struct way *way, const char *directory, const char *side)
     int error = leat_comm_split(way->job, NULL, &way->comm);
     if (error)
         return error;
-    if (slice_open(directory, side, info.rank, &pipes))
+    if (slice_open(directory, side, info.rank, info.rank_count, &pipes))
         return leat_fail(-EIO, "cannot open the benchmark's pipes in %s", directory);
     error = slice_serve(&slice, &pipes);
     if (slice.wrong[0])
