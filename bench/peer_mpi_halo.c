@@ -4,6 +4,7 @@
 // usage: PROGRAM DIRECTORY SIDE, started by mpirun.
 
 #define _GNU_SOURCE
+#include "bind.h"
 #include "halo_slice.h"
 
 #include <mpi.h>
@@ -37,8 +38,8 @@ int main(int argc, char **argv)
     packed = malloc(3 * sizeof(float) * SLICE_ATOMS_MAX);
     home = calloc(9 * SLICE_ATOMS_MAX, sizeof(float));
     index_map = malloc(sizeof(uint32_t) * SLICE_ATOMS_MAX);
-    if (argc != 3 || !packed || !home || !index_map ||
-        slice_open(argv[1], argv[2], rank, 2, &pipes))
+    slice_bind(rank, 2);
+    if (argc != 3 || !packed || !home || !index_map || slice_open(argv[1], argv[2], rank, &pipes))
         MPI_Abort(MPI_COMM_WORLD, 1);
     while (slice_next(&pipes, &command)) {
         if (!slice_is_halo(&command, &wrong)) {

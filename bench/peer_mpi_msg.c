@@ -3,6 +3,7 @@
 // with each MPI that is there. usage: PROGRAM DIRECTORY SIDE, started by that MPI's mpirun.
 
 #define _GNU_SOURCE
+#include "bind.h"
 #include "msg_flood.h"
 
 #include <mpi.h>
@@ -96,7 +97,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &slice.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &slice.rank_count);
-    if (argc != 3 || slice_open(argv[1], argv[2], slice.rank, slice.rank_count, &pipes)) {
+    slice_bind(slice.rank, slice.rank_count);
+    if (argc != 3 || slice_open(argv[1], argv[2], slice.rank, &pipes)) {
         fprintf(stderr, "usage: %s DIRECTORY SIDE, where DIRECTORY has the pipes of SIDE\n", *argv);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

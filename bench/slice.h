@@ -14,7 +14,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h> /* a file that includes this defines _GNU_SOURCE before */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,29 +32,10 @@ struct slice_command {
     uint64_t amount, count;
 };
 
-/* Each rank on a core of its own, where there are as many: some launchers see to that and some do
- * not, and two ranks that share a core measure the scheduler. */
-static inline void slice_bind(int rank, int rank_count)
-{
-    cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) < rank_count)
-        return; // bound already, or more ranks than cores
-    int left = rank;
-    for (size_t core = 0; core < CPU_SETSIZE; core++) {
-        if (!CPU_ISSET(core, &allowed) || left-- > 0)
-            continue;
-        CPU_ZERO(&one);
-        CPU_SET(core, &one);
-        sched_setaffinity(0, sizeof one, &one);
-        return;
-    }
-}
-
 /* 0 or -1. */
-static inline int slice_open(const char *directory, const char *side, int rank, int rank_count,
+static inline int slice_open(const char *directory, const char *side, int rank,
                              struct slice_pipes *pipes)
 {
-    slice_bind(rank, rank_count);
     char path[512];
     snprintf(path, sizeof path, "%s/%s.%d", directory, side, rank);
     pipes->commands = fopen(path, "r");

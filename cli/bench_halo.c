@@ -3,6 +3,7 @@
 // says.
 
 #define _GNU_SOURCE
+#include "../bench/bind.h"
 #include "bench_halo.h"
 
 #include "../bench/halo_slice.h"
@@ -117,7 +118,8 @@ static int serve(struct rank *rank, const char *directory, const char *side)
     struct slice_pipes pipes;
     struct slice_command command;
     int error = 0;
-    if (slice_open(directory, side, rank->rank, 2, &pipes))
+    slice_bind(rank->rank, 2);
+    if (slice_open(directory, side, rank->rank, &pipes))
         return leat_fail(-EIO, "cannot open the benchmark's pipes in %s", directory);
     while (!error && slice_next(&pipes, &command)) {
         double values[SLICE_VALUES_MAX] = {0};

@@ -4,6 +4,7 @@
 // flag in ns, and "budget", bytes used and at peak and the budget.
 
 #define _GNU_SOURCE
+#include "../bench/bind.h"
 #include "bench.h"
 #include "bench_algorithm.h"
 #include "bench_flag.h"
@@ -150,7 +151,8 @@ static int serve(struct way *way, const char *directory, const char *side)
     int error = leat_comm_split(way->job, NULL, &way->comm);
     if (error)
         return error;
-    if (slice_open(directory, side, info.rank, info.rank_count, &pipes))
+    slice_bind(info.rank, info.rank_count);
+    if (slice_open(directory, side, info.rank, &pipes))
         return leat_fail(-EIO, "cannot open the benchmark's pipes in %s", directory);
     error = slice_serve(&slice, &pipes);
     if (slice.wrong[0])
