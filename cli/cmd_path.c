@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // leat path: which row of the path table leads from each rank to each other, and why.
 //
-// Algorithm: every rank asks for its own row of pairs; rank 0 collects them by letters and prints.
+// Algorithm: every rank asks for its own row of pairs; rank 0 gathers and prints them.
 // Pairs with the same answer are printed together. Advantage: what is printed is what a program
 // started the same way would get. Disadvantage: all answers, N*N of them, pass through rank 0.
 
@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "core/job.h"
 #include "core/launch.h"
+#include "leat/msg.h"
 #include "options.h"
 
 #include <errno.h>
@@ -104,24 +105,26 @@ static int survey_threads(int rank_count, struct survey *survey)
     return error;
 }
 
-// One letter from each rank to rank 0, in rank order.
-static int collect(leat_job *job, int rank, struct survey *survey)
+// Every rank's row to rank 0.
+static int collect(leat_job *job, const leat_job_info *info, struct survey *survey)
 {
-    uint64_t row_bytes = (uint64_t)survey->rank_count * KINDS * sizeof *survey->report;
-    const void *letter;
-    uint64_t bytes;
-    if (rank > 0)
-        return leat_mail_swap(job, 0, report_at(survey, rank, 0, 0), row_bytes, 0, &letter, &bytes);
-    for (int from = 1; from < survey->rank_count; from++) {
-        int error = leat_mail_swap(job, from, NULL, 0, from, &letter, &bytes);
-        if (error)
-            return error;
-        if (bytes != row_bytes)
-            return leat_fail(-EPROTO, "rank %d sent %llu bytes, expected %llu", from,
-                             (unsigned long long)bytes, (unsigned long long)row_bytes);
-        memcpy(report_at(survey, from, 0, 0), letter, row_bytes);
-    }
-    return 0;
+    leat_comm *comm;
+    leat_request request = {0};
+    leat_request *const requests[] = {&request};
+    bool at_root = info->rank == 0;
+    leat_collective_options gather = {
+        .size = sizeof gather,
+        .kind = LEAT_GATHER,
+        .send = at_root ? LEAT_IN_PLACE : report_at(survey, info->rank, 0, 0),
+        .receive = survey->report,
+        .count = (uint64_t)survey->rank_count * KINDS * sizeof *survey->report,
+        .type = LEAT_BYTE};
+    int error = leat_comm_split(job, NULL, &comm);
+    if (!error)
+        error = leat_collective(comm, &gather, &request);
+    if (!error)
+        error = leat_request_wait(requests, 1, LEAT_WAIT_ALL, info->timeout_s, NULL);
+    return error;
 }
 
 static int survey_job(leat_job *job, const leat_job_info *info, struct survey *survey)
@@ -134,7 +137,7 @@ static int survey_job(leat_job *job, const leat_job_info *info, struct survey *s
         error = ask(job, info->rank, survey);
     // Nobody leaves while another still asks about its memory.
     error = leat_agree(job, error);
-    return error ? error : collect(job, info->rank, survey);
+    return error ? error : collect(job, info, survey);
 }
 
 static int survey_launched(int *rank, struct survey *survey)

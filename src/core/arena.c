@@ -44,8 +44,7 @@ int leat_arena_open(struct leat_job *job)
     struct arena *arena = &job->arena;
     arena->head = leat_arena_head(job, job->rank);
     arena->bytes = job->segment->head->arena_bytes;
-    uint64_t head_bytes =
-        sizeof(struct arena_head) + (uint64_t)job->rank_count * sizeof(struct mail_cell);
+    uint64_t head_bytes = sizeof(struct arena_head);
     head_bytes = (head_bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     arena->fresh = head_bytes;
     return insert_span(arena, 0, (struct arena_span){head_bytes, arena->bytes - head_bytes});

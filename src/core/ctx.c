@@ -195,7 +195,6 @@ void leat_close(leat_job *job, const char *reason)
     if (reason)
         leat_rank_failed(job->segment->head, job->rank);
     leat_trace_close(job);
-    leat_mail_close(job);
     while (job->children)
         job->children->orphan(job->children);
     while (job->regions)

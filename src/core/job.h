@@ -78,15 +78,6 @@ struct reduce_slot {
     } side[2];
 };
 
-/* Letters between two ranks while plans are made; cell r of a rank is for its traffic with r. */
-struct mail_cell {
-    struct leat_signal arrived; /* raised by r: its letter lies at offset, bytes in r's arena */
-    struct leat_signal taken;   /* raised by r: it has copied our letter */
-    uint64_t offset, bytes;     /* written by r before `arrived` */
-    uint64_t sent, received;    /* the owner's own counts */
-    uint8_t line[32];
-};
-
 enum endpoint_state { ENDPOINT_NONE, ENDPOINT_OPEN, ENDPOINT_CLOSED };
 
 /* Where others find a rank's message layer (transport/shm_msg.c). Senders look at the first line
@@ -110,7 +101,6 @@ struct arena_head {
     struct endpoint endpoint;
     struct region_slot slot[LEAT_REGION_SLOTS];
     struct reduce_slot reduce;
-    struct mail_cell mail[]; /* [rank_count], touched for peers in use only */
 };
 
 /* The mapping, shared by the ranks of one process. */
@@ -147,6 +137,7 @@ struct counts {
 };
 
 struct device;
+struct letters;
 struct msg_engine;
 struct trace;
 
@@ -167,10 +158,11 @@ struct leat_job {
     leat_region *regions;      /* list of all that live, freed at close */
     struct job_child *children;
     uint64_t reduce_epoch;
-    struct mail *mail;
-    struct msg_engine *msg;         /* made at first use, with the next two */
+    struct msg_engine *msg;         /* made at first use, with the next three */
     struct message_counts *message; /* [rank_count], pages touched for peers in use only */
     struct job_child msg_child;
+    void (*progress)(struct leat_job *job); /* of messages; NULL while there are none */
+    struct letters *letters;                /* halo/letter.c's */
     struct device *device;
     struct trace *trace;    /* NULL unless slices are recorded */
     uint64_t halo_sequence; /* halos opened so far: names their boards */
@@ -218,13 +210,6 @@ int leat_barrier(struct leat_job *job);
 /* Everybody's verdict: own error comes back as it is; another rank's as -EREMOTEIO with that rank's
  * detail. Collective; also a barrier. */
 int leat_agree(struct leat_job *job, int error);
-
-/* ---- mail.c ---- */
-/* Sends a letter to `to` and receives one from `from` (either may be this rank, both always take
- * part). *data stays valid until the next call. Collective over both pairs. */
-int leat_mail_swap(struct leat_job *job, int to, const void *letter, uint64_t letter_bytes,
-                   int from, const void **data, uint64_t *bytes);
-void leat_mail_close(struct leat_job *job);
 
 /* ---- stats.c ---- */
 void leat_count_path(struct leat_job *job, int peer, int row, uint64_t bytes, uint64_t operations);

@@ -6,8 +6,12 @@
 // epoch's parity: whoever writes epoch e + 2 has seen all signals of e + 1, and each of those was
 // raised after that rank had read epoch e, so nothing is overwritten while read and no
 // acknowledgement is needed. Advantage: one hop, and the same bits on every rank. Disadvantage:
-// every rank reads every slot, n^2 cache lines in all; meant for the ranks of a host, until the
-// message layer takes over.
+// every rank reads every slot, n^2 cache lines in all, so it is for setting up. It stays beside the
+// message layer: a verdict may be about opening that layer, and each rank looks at each other's
+// slot itself, so the one that is late or dead is named, not the one that waits for it.
+//
+// Whoever waits here moves its messages on meanwhile: the rank that is missing may have to be rid
+// of one before it can come.
 
 #include "core/job.h"
 
@@ -15,11 +19,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PROGRESS_NS 5000000 /* between two looks at messages */
+
 static int await(struct leat_job *job, int rank, uint64_t epoch, uint64_t deadline_ns)
 {
     struct leat_signal *ready = &leat_arena_head(job, rank)->reduce.ready;
-    uint64_t seen;
-    int error = leat_signal_wait(job, ready, epoch, rank, deadline_ns, &seen);
+    uint64_t seen, until_ns;
+    int error;
+    do {
+        until_ns = job->progress ? leat_now_ns() + PROGRESS_NS : deadline_ns;
+        until_ns = until_ns < deadline_ns ? until_ns : deadline_ns;
+        error = leat_signal_wait(job, ready, epoch, rank, until_ns, &seen);
+        if (error == -ETIMEDOUT && job->progress)
+            job->progress(job);
+    } while (error == -ETIMEDOUT && until_ns < deadline_ns);
     return error ? leat_wait_fail(job, error, "reduction", rank, epoch, seen) : 0;
 }
 

@@ -140,8 +140,7 @@ static char process_state(int pid)
     return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
 
-// Who waits in vain often waits for somebody who waits in vain: the one to name is further on.
-static int stopped_rank(const leat_job *job)
+int leat_rank_stopped(const leat_job *job)
 {
     for (int rank = 0; !job->segment->head->threads && rank < job->rank_count; rank++) {
         int pid = __atomic_load_n(&leat_rank_record(job, rank)->pid, __ATOMIC_RELAXED);
@@ -152,26 +151,31 @@ static int stopped_rank(const leat_job *job)
     return -1;
 }
 
-int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, uint64_t wanted,
-                   uint64_t seen)
+int leat_peer_fail(const leat_job *job, int error, const char *what, int peer, const char *seen)
 {
     if (error == -ECONNRESET && peer >= 0) {
         char fate[520];
         leat_rank_fate(job, peer, fate, sizeof fate);
-        return leat_fail(error, "%s: waited for rank %d: %s (signal wanted %llu, seen %llu)", what,
-                         peer, fate, (unsigned long long)wanted, (unsigned long long)seen);
+        return leat_fail(error, "%s: waited for rank %d: %s%s", what, peer, fate, seen);
     }
-    int stopped = error == -ETIMEDOUT ? stopped_rank(job) : -1;
+    int stopped = error == -ETIMEDOUT ? leat_rank_stopped(job) : -1;
     if (stopped >= 0)
         return leat_fail(error,
-                         "%s: rank %d did not answer within %.3g s (signal wanted %llu, seen "
-                         "%llu): rank %d (process %d) is stopped; continue it, or raise "
-                         "LEAT_TIMEOUT",
-                         what, peer, (double)job->timeout_ns * 1e-9, (unsigned long long)wanted,
-                         (unsigned long long)seen, stopped, leat_rank_record(job, stopped)->pid);
+                         "%s: rank %d did not answer within %.3g s%s: rank %d (process %d) is "
+                         "stopped; continue it, or raise LEAT_TIMEOUT",
+                         what, peer, (double)job->timeout_ns * 1e-9, seen, stopped,
+                         leat_rank_record(job, stopped)->pid);
     return leat_fail(error,
-                     "%s: rank %d did not answer within %.3g s (signal wanted %llu, seen %llu); it "
-                     "is much slower, or waits itself: see what it does, or raise LEAT_TIMEOUT",
-                     what, peer, (double)job->timeout_ns * 1e-9, (unsigned long long)wanted,
-                     (unsigned long long)seen);
+                     "%s: rank %d did not answer within %.3g s%s; it is much slower, or waits "
+                     "itself: see what it does, or raise LEAT_TIMEOUT",
+                     what, peer, (double)job->timeout_ns * 1e-9, seen);
+}
+
+int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, uint64_t wanted,
+                   uint64_t seen)
+{
+    char text[72];
+    snprintf(text, sizeof text, " (signal wanted %llu, seen %llu)", (unsigned long long)wanted,
+             (unsigned long long)seen);
+    return leat_peer_fail(job, error, what, peer, text);
 }

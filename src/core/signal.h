@@ -72,6 +72,11 @@ int leat_signal_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted,
  */
 int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, uint64_t wanted,
                    uint64_t seen);
+/* The same for a wait that was for something else, with what was seen of it, or "". */
+int leat_peer_fail(const leat_job *job, int error, const char *what, int peer, const char *seen);
+/* A rank of the job whose process is stopped, or -1: who waits in vain often waits for somebody who
+ * waits in vain, and the one to name is further on. */
+int leat_rank_stopped(const leat_job *job);
 
 uint64_t leat_now_ns(void);
 

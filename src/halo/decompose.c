@@ -23,6 +23,7 @@
 
 #include "halo/decompose.h"
 #include "halo/halo_internal.h"
+#include "halo/letter.h"
 
 #include <errno.h>
 #include <math.h>
@@ -250,6 +251,8 @@ int leat_plan_build(leat_job *job, const leat_decomposition *decomposition,
     int error = check_input(job, decomposition, groups, x_nm, &b.domains, &margin_nm);
     if (!error)
         error = start_building(&b, groups, x_nm);
+    if (!error)
+        error = leat_letters_open(job);
     error = leat_agree(job, error);
     if (!error)
         error = leat_domains_agree(job, &b.domains, &margin_nm);

@@ -11,6 +11,7 @@
 // seven candidates an element.
 
 #include "halo/decompose.h"
+#include "halo/letter.h"
 
 #include <errno.h>
 #include <math.h>
@@ -241,11 +242,15 @@ int building_pulse(struct building *b, int p, const struct hop *hop)
     }
     const void *data;
     uint64_t received;
-    int lost =
-        leat_mail_swap(b->job, pulse->send_rank, letter, bytes, pulse->recv_rank, &data, &received);
+    int lost = leat_letter_swap(b->job, pulse->send_rank, letter, bytes, pulse->recv_rank, &data,
+                                &received);
     if (lost)
-        return leat_fail_in(lost, "building a plan, pulse %d to rank %d and from rank %d", p,
-                            pulse->send_rank, pulse->recv_rank);
+        leat_fail_in(lost, "building a plan, pulse %d to rank %d and from rank %d", p,
+                     pulse->send_rank, pulse->recv_rank);
+    if (leat_letter_is_lost(lost))
+        return lost;
+    if (!b->error)
+        b->error = lost;
     if (!b->error)
         b->error = read_letter(b, p, hop, data, received);
     return 0;

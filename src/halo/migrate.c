@@ -10,10 +10,10 @@
 // part in by all ranks even when two have something to say, and the state exists twice for a
 // moment.
 
-#include "halo/domains.h"
+#include "halo/letter.h"
+#include "halo/migrate.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,150 +35,6 @@ struct arrival {
     unsigned char *letter; // NULL: nothing
     struct migration_letter head;
 };
-
-// Rounding can take a centre that was just below 0 to the upper edge and back below 0; the owner is
-// then the nearest domain.
-#define WRAPS_MAX 4
-
-struct moving {
-    struct leat_job *job;
-    struct domains domains;
-    leat_migration *migration;
-    uint32_t group_count, element_count; // before
-    const uint32_t *start;
-    double *wrapped_nm;    // [3 * element_count]
-    uint32_t *owner;       // [group_count], rank
-    uint32_t *list;        // [group_count], groups by owner, ascending for each
-    uint32_t *first;       // [rank_count + 1], where an owner's groups begin in `list`
-    struct arrival *from;  // [rank_count]
-    double *distance;      // [rank_count], groups that go so far up, over all ranks
-    unsigned char *letter; // the one being sent
-    unsigned char *after;  // the new state: sizes of groups, then each field
-    uint32_t new_groups, new_elements;
-};
-
-// ---- Owners ----
-
-// Elements may stick out further than centres, but never by more than a box.
-static double element_limit_nm(const struct moving *m, int d)
-{
-    return leat_box_reach(&m->domains.box, d, m->migration->travel_limit_nm);
-}
-
-static int fail_jump(const struct moving *m, uint32_t element, const char *what)
-{
-    const double *x =
-        (const double *)m->migration->fields[m->migration->x_field].data + 3 * (size_t)element;
-    const double(*vector)[3] = m->domains.box.vector_nm;
-    char name[48];
-    if (m->migration->element_id)
-        snprintf(name, sizeof name, "element %lld", (long long)m->migration->element_id[element]);
-    else
-        snprintf(name, sizeof name, "home element %u", element);
-    return leat_fail(-ERANGE,
-                     "step %lld, rank %d: %s is at (%.6g, %.6g, %.6g) nm, %s of %.6g x %.6g x %.6g "
-                     "nm; the integration has blown up or the input is wrong",
-                     (long long)m->migration->step, m->domains.rank, name, x[0], x[1], x[2], what,
-                     vector[0][0], vector[1][1], vector[2][2]);
-}
-
-static double wrapped_height(const struct moving *m, int d, uint32_t element)
-{
-    return leat_box_height(&m->domains.box, d, m->wrapped_nm + 3 * (size_t)element);
-}
-
-static int check_elements(const struct moving *m, uint32_t first, uint32_t last)
-{
-    for (uint32_t i = first; i < last; i++) {
-        const double *x = m->wrapped_nm + 3 * (size_t)i;
-        if (!(isfinite(x[0]) && isfinite(x[1]) && isfinite(x[2])))
-            return fail_jump(m, i, "which is no point in the box");
-        for (int d = 0; d < 3; d++) {
-            double height = wrapped_height(m, d, i), limit = element_limit_nm(m, d);
-            if (!(height >= -limit && height <= m->domains.box.width_nm[d] + limit))
-                return fail_jump(m, i, "too far outside the box");
-        }
-    }
-    return 0;
-}
-
-// Names the element of the group that is farthest out, as the likeliest culprit.
-static int fail_centre(const struct moving *m, uint32_t first, uint32_t last, int d)
-{
-    uint32_t worst = first;
-    double middle = m->domains.box.width_nm[d] / 2;
-    for (uint32_t i = first; i < last; i++)
-        if (fabs(wrapped_height(m, d, i) - middle) > fabs(wrapped_height(m, d, worst) - middle))
-            worst = i;
-    return fail_jump(m, worst, "and its group's centre is too far outside the box");
-}
-
-static int check_travel(const struct moving *m, uint32_t first, uint32_t last,
-                        const double centre_nm[3])
-{
-    for (int d = 0; d < 3; d++) {
-        double width = m->domains.box.width_nm[d];
-        double limit = m->migration->travel_limit_nm > 0 ? m->migration->travel_limit_nm : width;
-        double height = leat_box_height(&m->domains.box, d, centre_nm);
-        if (height < -limit || height > width + limit)
-            return fail_centre(m, first, last, d);
-    }
-    return 0;
-}
-
-static void shift_group(struct moving *m, uint32_t first, uint32_t last, int d, double boxes)
-{
-    const double *vector = m->domains.box.vector_nm[d];
-    for (uint32_t i = first; i < last; i++)
-        for (int e = 0; e <= d; e++)
-            m->wrapped_nm[3 * (size_t)i + (size_t)e] -= boxes * vector[e];
-}
-
-// By whole vectors c, b, a: each changes its own height alone. The centre is taken from the moved
-// elements each time, so that the owner found here is the one that anybody finds later from the
-// same positions.
-static void wrap_group(struct moving *m, uint32_t first, uint32_t last, double centre_nm[3])
-{
-    for (int wraps = 0; wraps < WRAPS_MAX; wraps++) {
-        bool moved = false;
-        for (int d = 2; d >= 0; d--) {
-            double width = m->domains.box.width_nm[d];
-            double height = leat_box_height(&m->domains.box, d, centre_nm);
-            if (height >= 0 && height < width)
-                continue;
-            double boxes = floor(height / width);
-            if (height < 0 && boxes > -1) // the quotient rounded to zero
-                boxes = -1;
-            shift_group(m, first, last, d, boxes);
-            moved = true;
-        }
-        if (!moved)
-            return;
-        leat_group_centre(m->wrapped_nm, first, last, centre_nm);
-    }
-}
-
-static int find_owners(struct moving *m)
-{
-    for (uint32_t g = 0; g < m->group_count; g++) {
-        uint32_t first = m->start[g], last = m->start[g + 1];
-        double centre_nm[3];
-        int error = check_elements(m, first, last);
-        if (error)
-            return error;
-        leat_group_centre(m->wrapped_nm, first, last, centre_nm);
-        error = check_travel(m, first, last, centre_nm);
-        if (error)
-            return error;
-        wrap_group(m, first, last, centre_nm);
-        int cell[3];
-        for (int d = 0; d < 3; d++)
-            cell[d] =
-                leat_domain_find(&m->domains, d, leat_box_height(&m->domains.box, d, centre_nm));
-        m->owner[g] = (uint32_t)leat_domain_rank(&m->domains, cell);
-    }
-    return 0;
-}
 
 static void list_by_owner(struct moving *m)
 {
@@ -324,7 +180,7 @@ static int read_letter(struct moving *m, int from, const void *data, uint64_t by
     int error = check_sizes(&head, (const unsigned char *)data + sizeof head, from);
     if (error)
         return error;
-    // The letter lies in the mail's own memory, until the next one comes.
+    // It lies in the letters' own memory, until the next one comes.
     unsigned char *kept = malloc(bytes);
     if (!kept)
         return leat_fail(-ENOMEM, "no memory for %u groups from rank %d (%llu bytes)",
@@ -363,10 +219,14 @@ static int swap_letters(struct moving *m, int k, int *error)
         *error = write_letter(m, to, &bytes);
     if (*error)
         bytes = sizeof failed;
-    int lost = leat_mail_swap(m->job, to, *error ? (const void *)&failed : m->letter, bytes, from,
-                              &data, &received);
+    int lost = leat_letter_swap(m->job, to, *error ? (const void *)&failed : m->letter, bytes, from,
+                                &data, &received);
     if (lost)
-        return leat_fail_in(lost, "migration to rank %d and from rank %d", to, from);
+        leat_fail_in(lost, "migration to rank %d and from rank %d", to, from);
+    if (leat_letter_is_lost(lost))
+        return lost;
+    if (!*error)
+        *error = lost;
     if (!*error)
         *error = read_letter(m, from, data, received);
     return 0;
@@ -560,12 +420,14 @@ static int prepare(struct moving *m, const leat_decomposition *decomposition)
     m->element_count = leat_groups_elements(m->migration->groups);
     m->start = m->migration->groups->start;
     error = allocate(m);
+    if (!error)
+        error = leat_letters_open(m->job);
     if (error)
         return error;
     if (m->element_count)
         memcpy(m->wrapped_nm, m->migration->fields[m->migration->x_field].data,
                (size_t)m->element_count * 3 * sizeof(double));
-    error = find_owners(m);
+    error = migration_find_owners(m);
     if (!error)
         list_by_owner(m);
     return error;

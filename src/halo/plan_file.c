@@ -12,6 +12,7 @@
 
 #include "core/job.h"
 #include "halo/halo_internal.h"
+#include "halo/letter.h"
 #include "halo/plan_bytes.h"
 
 #include <errno.h>
@@ -361,7 +362,7 @@ static int gather(leat_job *job, const uint8_t *section, uint64_t bytes, struct 
     const void *letter;
     uint64_t letter_bytes;
     if (job->rank)
-        return leat_mail_swap(job, 0, section, bytes, 0, &letter, &letter_bytes);
+        return leat_letter_swap(job, 0, section, bytes, 0, &letter, &letter_bytes);
     int verdict = 0;
     uint32_t ranks = (uint32_t)job->rank_count;
     for (int from = 0; from < job->rank_count; from++) {
@@ -369,12 +370,12 @@ static int gather(leat_job *job, const uint8_t *section, uint64_t bytes, struct 
         letter = section;
         letter_bytes = bytes;
         if (from)
-            error = leat_mail_swap(job, from, NULL, 0, from, &letter, &letter_bytes);
+            error = leat_letter_swap(job, from, NULL, 0, from, &letter, &letter_bytes);
+        if (leat_letter_is_lost(error))
+            return error;
         if (!error && letter_bytes && set->plan && !verdict)
             error = leat_section_parse(letter, letter_bytes, (uint32_t)from, ranks,
                                        &set->plan[from], &set->origin[from]);
-        if (error == -ETIMEDOUT || error == -ECONNRESET)
-            return error;
         verdict = verdict ? verdict : error; // the others still have letters to be rid of
     }
     return verdict;
@@ -400,6 +401,8 @@ int leat_plan_write(leat_job *job, const leat_plan *plan, const char *path)
         error = leat_fail(-ENOMEM, "no memory for a plan of %u elements", plan->element_count);
     if (!error && job->rank == 0)
         error = alloc_set(&set, job->rank_count);
+    if (!error)
+        error = leat_letters_open(job);
     // Nobody sends letters to ranks that have given up.
     error = leat_agree(job, error);
     if (!error) {

@@ -32,9 +32,15 @@ static void orphan(struct job_child *child)
     if (child->next)
         child->next->link = child->link;
     msg_engine_close(job->msg);
+    job->progress = NULL;
     munmap(job->message, counts_bytes(job));
     job->msg = NULL;
     job->message = NULL;
+}
+
+static void progress(struct leat_job *job)
+{
+    msg_progress(job->msg, job->msg->now_ns);
 }
 
 static uint32_t clamp(uint64_t bytes)
@@ -87,6 +93,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     }
     job->message = counts;
     job->msg->job = job;
+    job->progress = progress;
     job->msg->spin_ns = job->config.spin_ns;
     cpu_set_t cores;
     job->msg->crowded =

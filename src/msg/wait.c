@@ -123,7 +123,7 @@ int msg_waiter_idle(struct msg_waiter *waiter)
         return 0;
     now_ns = leat_now_ns();
     waiter->checked |= check_alive(engine, now_ns);
-    if (now_ns >= waiter->report_ns && waiter->request) {
+    if (now_ns >= waiter->report_ns && now_ns < waiter->deadline_ns && waiter->request) {
         waiter->report_ns = now_ns + (engine->job ? engine->job->timeout_ns : SLEEP_NS);
         msg_report_waiting(waiter, now_ns);
     }

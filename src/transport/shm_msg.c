@@ -508,8 +508,7 @@ int leat_shm_msg_open(struct leat_job *job, uint64_t queue_bytes, struct msg_net
     made->own = own;
     made->arenas = (char *)job->segment->head + head->first_arena;
     made->arena_bytes = head->arena_bytes;
-    made->arena_first =
-        sizeof(struct arena_head) + (uint64_t)job->rank_count * sizeof(struct mail_cell);
+    made->arena_first = sizeof(struct arena_head);
     made->attached = -1;
     made->always_wake = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0;
     int error = own->cell_count ? 0 : make_queue(made, queue_bytes);

@@ -13,6 +13,7 @@
 #include "multi/ranks.h"
 
 #include "core/job.h"
+#include "halo/letter.h"
 #include "halo/plan.h"
 
 #include <errno.h>
@@ -375,8 +376,9 @@ static bool lattice_follow_pulse(struct rank_thread *self, const struct lattice 
     }
     const void *data;
     uint64_t bytes;
-    int error = leat_mail_swap(self->job, pulse->send_rank, letter,
-                               pulse->send_count * sizeof *letter, pulse->recv_rank, &data, &bytes);
+    int error =
+        leat_letter_swap(self->job, pulse->send_rank, letter, pulse->send_count * sizeof *letter,
+                         pulse->recv_rank, &data, &bytes);
     bool good = rank_check(self, !error, "%s", leat_error_detail()) &&
                 rank_check(self, bytes == pulse->recv_count * sizeof *letter,
                            "pulse %d: %llu bytes for %u elements", p, (unsigned long long)bytes,

@@ -9,6 +9,7 @@
 #include "multi/ranks.h"
 
 #include "core/job.h"
+#include "halo/letter.h"
 #include "halo/plan.h"
 
 #include <errno.h>
@@ -281,8 +282,8 @@ static bool follow_plan(struct rank_thread *self, struct view *view, uint32_t mo
         const void *data;
         uint64_t bytes;
         int error =
-            leat_mail_swap(self->job, pulse->send_rank, letter, pulse->send_count * sizeof *letter,
-                           pulse->recv_rank, &data, &bytes);
+            leat_letter_swap(self->job, pulse->send_rank, letter,
+                             pulse->send_count * sizeof *letter, pulse->recv_rank, &data, &bytes);
         good = rank_check(self, !error, "%s", leat_error_detail()) &&
                rank_check(self, bytes == pulse->recv_count * sizeof *letter,
                           "pulse %d: %llu bytes came for %u elements", p, (unsigned long long)bytes,

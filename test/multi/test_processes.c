@@ -8,6 +8,7 @@
 
 #include "core/job.h"
 #include "core/launch.h"
+#include "halo/letter.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -115,8 +116,50 @@ static int play_registered(struct rank *rank)
     return leat_barrier(rank->job) ? 25 : 0;
 }
 
+static int keep_room(void *user, leat_migration *migration, uint32_t groups, uint32_t elements)
+{
+    (void)user;
+    (void)migration;
+    return groups > RANKS || elements > RANKS ? -ENOMEM : 0;
+}
+
+// An element a rank goes one domain up, so every rank writes a letter and gets one.
+static int wander(struct rank *rank)
+{
+    static double x_nm[3 * RANKS];
+    static uint32_t start[RANKS + 1] = {0, 1};
+    static leat_groups groups = {0, start};
+    const leat_decomposition decomposition = {.size = sizeof decomposition,
+                                              .grid = {1, 1, RANKS},
+                                              .box_nm = {{3, 0, 0}, {0, 3, 0}, {0, 0, 2 * RANKS}},
+                                              .cutoff_nm = 1};
+    if (groups.group_count == 0) {
+        groups.group_count = 1;
+        x_nm[2] = 2 * rank->self.rank + 1;
+    }
+    leat_migrating field = {x_nm, 3 * sizeof(double), 0};
+    leat_migration migration = {.size = sizeof migration,
+                                .groups = &groups,
+                                .field_count = 1,
+                                .fields = &field,
+                                .resize = keep_room};
+    x_nm[2] += 2;
+    int error = leat_halo_migrate(rank->job, &decomposition, &migration);
+    return error || x_nm[2] == 2 * rank->self.rank + 1 ? error : -EBADMSG;
+}
+
+static int write_around(struct rank *rank)
+{
+    static char letter[100000];
+    int next = (rank->self.rank + 1) % RANKS, before = (rank->self.rank + RANKS - 1) % RANKS;
+    const void *data;
+    uint64_t bytes;
+    return leat_letter_swap(rank->job, next, letter, sizeof letter, before, &data, &bytes);
+}
+
 // Rank 2 dies by `signal` in mid-run; the others note what they were told and after how long.
-static int play_victim(struct rank *rank, int signal, const char *directory)
+static int play_victim(struct rank *rank, int signal, int (*act)(struct rank *),
+                       const char *directory)
 {
     uint64_t begin = 0;
     int error = 0;
@@ -124,7 +167,7 @@ static int play_victim(struct rank *rank, int signal, const char *directory)
         if (rank->self.rank == 2 && i == 300)
             raise(signal);
         begin = leat_now_ns();
-        error = step(rank);
+        error = act(rank);
     }
     char path[256], text[LEAT_DETAIL_BYTES + 64];
     snprintf(path, sizeof path, "%s/%d", directory, rank->self.rank);
@@ -140,14 +183,20 @@ static int play_victim(struct rank *rank, int signal, const char *directory)
     return 31;
 }
 
+static int (*act_of(const char *part))(struct rank *)
+{
+    return strstr(part, "letters") ? write_around : strstr(part, "migration") ? wander : step;
+}
+
 static int play(const char *part, const char *directory)
 {
     static struct rank rank;
+    bool kills = !strncmp(part, "kill", 4), stops = !strncmp(part, "stop", 4);
     set_up(&rank, !strcmp(part, "host") ? LEAT_MODE_HOST : LEAT_MODE_FUSED);
     int status = !strcmp(part, "registered") ? play_registered(&rank)
-                 : !strcmp(part, "kill")     ? play_victim(&rank, SIGKILL, directory)
-                 : !strcmp(part, "stop")     ? play_victim(&rank, SIGSTOP, directory)
-                                             : play_exchange(&rank);
+                 : kills || stops
+                     ? play_victim(&rank, kills ? SIGKILL : SIGSTOP, act_of(part), directory)
+                     : play_exchange(&rank);
     leat_close(rank.job, NULL);
     return status;
 }
@@ -200,7 +249,8 @@ static void read_verdict(const char *directory, int rank, int *error, double *se
     unlink(path);
 }
 
-static void victim(const char *part, int expected, double limit_s, const char *word)
+static void victim(const char *part, int expected, double limit_s, const char *word,
+                   const char *what)
 {
     char directory[] = "/tmp/leat-test-XXXXXX";
     assert_non_null(mkdtemp(directory));
@@ -219,7 +269,7 @@ static void victim(const char *part, int expected, double limit_s, const char *w
         caught |= error == expected;
         worded |= strstr(detail, word) != NULL;
         assert_true(seconds < limit_s);
-        assert_non_null(strstr(detail, "pulse"));
+        assert_non_null(strstr(detail, what));
         assert_non_null(strstr(detail, "rank 2"));
     }
     assert_true(caught);
@@ -232,14 +282,32 @@ static void test_a_killed_rank_ends_the_others_within_a_second(void **state)
 {
     (void)state;
     for (int i = 0; i < 5; i++)
-        victim("kill", -ECONNRESET, 1.0, "rank 2");
+        victim("kill", -ECONNRESET, 1.0, "rank 2", "pulse");
 }
 
 static void test_a_stopped_rank_ends_the_others_at_their_time_out(void **state)
 {
     (void)state;
     setenv("LEAT_TIMEOUT", "1", 1);
-    victim("stop", -ETIMEDOUT, 3.0, "stopped");
+    victim("stop", -ETIMEDOUT, 3.0, "stopped", "pulse");
+    unsetenv("LEAT_TIMEOUT");
+}
+
+static void test_a_rank_killed_in_a_migration_ends_the_others_within_a_second(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        victim("kill a migration", -ECONNRESET, 1.0, "rank 2", "rank");
+        victim("kill letters", -ECONNRESET, 1.0, "rank 2", "letter");
+    }
+}
+
+static void test_a_rank_stopped_in_a_migration_ends_the_others_at_their_time_out(void **state)
+{
+    (void)state;
+    setenv("LEAT_TIMEOUT", "1", 1);
+    victim("stop a migration", -ETIMEDOUT, 3.0, "stopped", "rank");
+    victim("stop letters", -ETIMEDOUT, 3.0, "stopped", "letter");
     unsetenv("LEAT_TIMEOUT");
 }
 
@@ -252,6 +320,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_registered_memory_crosses_by_attach),
         cmocka_unit_test(test_a_killed_rank_ends_the_others_within_a_second),
         cmocka_unit_test(test_a_stopped_rank_ends_the_others_at_their_time_out),
+        cmocka_unit_test(test_a_rank_killed_in_a_migration_ends_the_others_within_a_second),
+        cmocka_unit_test(test_a_rank_stopped_in_a_migration_ends_the_others_at_their_time_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ compile() {
     xargs -P "$(nproc)" -I{} sh -c '
         folder=$1 file=$2
         shift 2
-        "$@" -c "$file" -o "$folder/$(basename "$file" .c).o"' sh "$folder" {} "$cc" "${flags[@]}" "$@"
+        "$@" -c "$file" -o "$folder/$(printf %s "${file%.c}" | tr / _).o"' sh "$folder" {} "$cc" "${flags[@]}" "$@"
 }
 
 if ! echo 'int main(void) { return 0; }' >"$build/empty.c" ||
@@ -39,7 +39,7 @@ if ! echo 'int main(void) { return 0; }' >"$build/empty.c" ||
     exit 77
 fi
 
-ls "$source"/src/{core,transport,device,halo}/*.c "$source/test/proof/test_protocol.c" |
+ls "$source"/src/{core,transport,device,halo,msg,sim}/*.c "$source/test/proof/test_protocol.c" |
     compile "$build/right" || exit 1
 
 # run NAME TEST : links with what NAME's folder replaces, and runs one test; the log says what came

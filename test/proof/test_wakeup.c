@@ -45,6 +45,8 @@ static long wakeup_futex(const void *word, int operation, uint32_t expected,
 #define leat_signal_read  wakeup_read
 #define leat_signal_wait  wakeup_wait
 #define leat_wait_fail    wakeup_wait_fail
+#define leat_peer_fail    wakeup_peer_fail
+#define leat_rank_stopped wakeup_rank_stopped
 #define leat_now_ns       wakeup_now_ns
 
 #define __atomic_load_n(word, order)                                                               \
