@@ -28,7 +28,7 @@
 #define SCAN_DOUBLING_UP_TO      16384
 
 enum { BARRIER_DISSEMINATION, BARRIER_WORDS };
-enum { BROADCAST_BINOMIAL, BROADCAST_CHAIN, BROADCAST_SCATTER, BROADCAST_TRINARY };
+enum { BROADCAST_BINOMIAL, BROADCAST_CHAIN, BROADCAST_SCATTER, BROADCAST_TRINARY, BROADCAST_WORDS };
 enum { REDUCE_BINOMIAL };
 enum { ALLREDUCE_DOUBLING, ALLREDUCE_HALVING, ALLREDUCE_RING, ALLREDUCE_WORDS, ALLREDUCE_TRINARY };
 enum { GATHER_LINEAR, GATHER_BINOMIAL };
@@ -48,6 +48,7 @@ enum { REDUCE_SCATTER_PAIRWISE };
     X(LEAT_BROADCAST, BROADCAST_SCATTER, "scatter-allgather", BUFFER_NONE, false,                  \
       coll_broadcast_scatter, coll_parts_ring)                                                     \
     X(LEAT_BROADCAST, BROADCAST_TRINARY, "trinary", BUFFER_TREES, false, coll_broadcast_trinary)   \
+    X(LEAT_BROADCAST, BROADCAST_WORDS, "words", BUFFER_NONE, false, coll_words)                    \
     X(LEAT_REDUCE, REDUCE_BINOMIAL, "binomial", BUFFER_CHUNKS, false, coll_reduce_binomial)        \
     X(LEAT_ALLREDUCE, ALLREDUCE_DOUBLING, "recursive-doubling", BUFFER_CHUNKS, false,              \
       coll_allreduce_doubling)                                                                     \
@@ -150,6 +151,8 @@ static int chosen(const leat_comm *comm, const struct coll_call *call)
     case LEAT_BARRIER:
         return coll_words_fit(comm, call) ? BARRIER_WORDS : BARRIER_DISSEMINATION;
     case LEAT_BROADCAST:
+        if (coll_words_fit(comm, call))
+            return BROADCAST_WORDS;
         return bytes >= BROADCAST_TRINARY_FROM && coll_trees_fit(comm) ? BROADCAST_TRINARY
                                                                        : broadcast_of(ranks, bytes);
     case LEAT_ALLREDUCE:
@@ -183,7 +186,8 @@ static int possible(const leat_comm *comm, const struct coll_call *call, int pla
             return ALLREDUCE_HALVING;
         return place == ALLREDUCE_RING && call->ordered ? ALLREDUCE_HALVING : place;
     case LEAT_BROADCAST:
-        return place == BROADCAST_TRINARY && !coll_trees_fit(comm)
+        return (place == BROADCAST_TRINARY && !coll_trees_fit(comm)) ||
+                       (place == BROADCAST_WORDS && !coll_words_fit(comm, call))
                    ? broadcast_of(comm->rank_count, call->count * call->element)
                    : place;
     case LEAT_GATHER:

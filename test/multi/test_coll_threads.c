@@ -7,6 +7,8 @@
 
 #include "coll_case.h"
 
+#include <errno.h>
+
 struct plan {
     uint64_t count;
     bool uneven;
@@ -168,12 +170,84 @@ static void every_communicator_gives_the_same_bits(void **state)
         ranks_run(ranks, sum_twice, NULL);
 }
 
+// ---- Lines of a few words ----
+
+// Ranks run ahead of each other as far as they can; nothing may be overwritten before it is read.
+static void run_ahead(struct rank_thread *self)
+{
+    leat_comm *comm = NULL;
+    leat_comm_split(self->job, NULL, &comm);
+    struct ranks_random random = {.state = 7}; // the same at all ranks
+    for (uint64_t i = 0; i < 3000; i++) {
+        uint64_t word = ranks_random_word(&random), value[20];
+        // One root for long, then any; broadcasts for long, then allreduces among them.
+        int root = i % 600 < 300 ? 0 : (int)((word >> 8) % (uint64_t)self->rank_count);
+        bool broadcast = i % 600 < 500 || word & 1;
+        for (uint64_t at = 0; at < 20; at++)
+            value[at] = broadcast && self->rank != root ? 99 : i * 20 + at;
+        leat_collective_options options = {.size = sizeof options,
+                                           .kind = broadcast ? LEAT_BROADCAST : LEAT_ALLREDUCE,
+                                           .send = broadcast ? NULL : LEAT_IN_PLACE,
+                                           .receive = value,
+                                           .count = 1 + word % 20,
+                                           .type = LEAT_UINT64,
+                                           .operation = LEAT_MAXIMUM,
+                                           .root = root};
+        if (!rank_check(self, leat_collective(comm, &options, NULL) == 0, "%s",
+                        leat_error_detail()))
+            return;
+        for (uint64_t at = 0; at < options.count; at++)
+            if (!rank_check(self, value[at] == i * 20 + at, "call %d, value %d is %llu", (int)i,
+                            (int)at, (unsigned long long)value[at]))
+                return;
+    }
+}
+
+static void no_rank_runs_over_what_another_reads(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 5; ranks++)
+        ranks_run(ranks, run_ahead, NULL);
+}
+
+static void differ(struct rank_thread *self)
+{
+    leat_comm *comm = NULL;
+    uint64_t value[4] = {0};
+    leat_comm_split(self->job, NULL, &comm);
+    leat_collective_options options = {.size = sizeof options,
+                                       .kind = self->rank ? LEAT_ALLREDUCE : LEAT_BARRIER,
+                                       .send = LEAT_IN_PLACE,
+                                       .receive = value,
+                                       .count = 3,
+                                       .type = LEAT_UINT64,
+                                       .operation = LEAT_SUM};
+    rank_check(self, leat_collective(comm, &options, NULL) == -EPROTO, "not refused");
+    rank_check(self, strstr(leat_error_detail(), "barrier of 0 bytes"), "%s", leat_error_detail());
+    rank_check(self, strstr(leat_error_detail(), "allreduce of 24 bytes"), "%s",
+               leat_error_detail());
+    options.kind = LEAT_ALLREDUCE;
+    options.count = 2 + (uint64_t)self->rank;
+    rank_check(self, leat_collective(comm, &options, NULL) == -EPROTO, "not refused");
+    rank_check(self, strstr(leat_error_detail(), "16 bytes"), "%s", leat_error_detail());
+    options.count = 2;
+    rank_check(self, leat_collective(comm, &options, NULL) == 0, "%s", leat_error_detail());
+}
+
+static void calls_that_do_not_fit_are_named(void **state)
+{
+    (void)state;
+    ranks_run(2, differ, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocking_calls_are_exact),
         cmocka_unit_test(several_at_a_time_are_exact),
         cmocka_unit_test(every_communicator_gives_the_same_bits),
+        cmocka_unit_test(no_rank_runs_over_what_another_reads),
+        cmocka_unit_test(calls_that_do_not_fit_are_named),
     };
     return cmocka_run_group_tests_name("collectives of threads", tests, NULL, NULL);
 }
