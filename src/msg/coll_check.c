@@ -105,7 +105,7 @@ static int check_buffers(const leat_comm *comm, struct coll_call *call,
 {
     unsigned has = kinds[call->kind].has;
     bool at_root = comm->rank == call->root;
-    uint64_t send = call->count, receive = call->count;
+    uint64_t send = call->count, receive = send;
     bool sends = !(has & SENDS_AT_ROOT) || at_root;
     bool receives = !(has & RECEIVES_AT_ROOT) || at_root;
     bool in_place = options->send == LEAT_IN_PLACE;

@@ -86,7 +86,7 @@ static bool root_move(struct msg_schedule *schedule)
 {
     uint64_t children = (uint64_t)schedule->tree.child_count;
     post(schedule, schedule->tree.taken);
-    while (arrived(schedule)) {
+    while (children && arrived(schedule)) {
         uint64_t index = schedule->tree.taken, chunk = index / children;
         bool first = index % children == 0;
         uint8_t *target = schedule->call.receive + chunk * schedule->chunk;

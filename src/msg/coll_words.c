@@ -96,22 +96,20 @@ static bool reduced(struct msg_schedule *schedule)
 
 // ---- By lines of memory ----
 
-// The line that rank `of` of the communicator writes at the job's rank `at`, for the collective
-// with that counter; NULL: not open yet.
-static struct words_line *line_at(const struct msg_schedule *schedule, int at, int of,
+// Among a rank's lines the one that rank `of` of the communicator writes, for the collective with
+// that counter.
+static struct words_line *line_of(const struct msg_schedule *schedule, uint8_t *lines, int of,
                                   uint64_t counter)
 {
-    struct msg_net *net = schedule->engine->net;
-    uint8_t *lines = net->ops->words(net, at);
     uint64_t set = (uint64_t)(schedule->comm->context / 2) * 2 + (counter & 1);
-    if (!lines)
-        return NULL;
     return (void *)(lines + set * WORDS_SET + (uint64_t)of * line_bytes(schedule->comm));
 }
 
-static const struct words_line *own_line(const struct msg_schedule *schedule, int of)
+static const struct words_line *own_line(const struct msg_schedule *schedule, int of,
+                                         uint64_t counter)
 {
-    return line_at(schedule, schedule->engine->net->rank, of, schedule->from);
+    struct msg_net *net = schedule->engine->net;
+    return line_of(schedule, net->ops->words(net, net->rank), of, counter);
 }
 
 // What has to be the same at all ranks.
@@ -138,8 +136,7 @@ static void look_for_lost(struct msg_schedule *schedule, int rank)
 static bool have_ended(struct msg_schedule *schedule)
 {
     for (; schedule->i < schedule->rank_count; schedule->i++) {
-        const struct words_line *line =
-            line_at(schedule, schedule->engine->net->rank, schedule->i, schedule->from - 1);
+        const struct words_line *line = own_line(schedule, schedule->i, schedule->from - 1);
         if (schedule->i == schedule->rank || schedule->from == 1 ||
             __atomic_load_n(&line->counter, __ATOMIC_ACQUIRE) == schedule->from - 1)
             continue;
@@ -172,12 +169,12 @@ static bool write_lines(struct msg_schedule *schedule)
         if (schedule->j == schedule->rank)
             continue;
         int peer = msg_comm_job_rank(schedule->comm, schedule->j);
-        struct words_line *line = line_at(schedule, peer, schedule->rank, schedule->from);
-        if (!line) {
+        uint8_t *lines = net->ops->words(net, peer);
+        if (!lines) {
             look_for_lost(schedule, schedule->j);
             return false;
         }
-        write_line(schedule, line);
+        write_line(schedule, line_of(schedule, lines, schedule->rank, schedule->from));
         if (net->ops->wake)
             net->ops->wake(net, peer);
     }
@@ -213,7 +210,7 @@ static bool have_come(struct msg_schedule *schedule, bool waiting)
     for (; schedule->mask < schedule->rank_count; schedule->mask++) {
         if (!wants(schedule, schedule->mask))
             continue;
-        const struct words_line *line = own_line(schedule, schedule->mask);
+        const struct words_line *line = own_line(schedule, schedule->mask, schedule->from);
         if (__atomic_load_n(&line->counter, __ATOMIC_ACQUIRE) != schedule->from) {
             if (waiting)
                 look_for_lost(schedule, schedule->mask);
@@ -231,11 +228,13 @@ static void combine(struct msg_schedule *schedule)
     const struct coll_call *call = &schedule->call;
     uint64_t bytes = call->count * call->element, step = line_bytes(schedule->comm);
     _Alignas(64) uint8_t value[WORDS_SET];
-    uint8_t *block[WORDS_RANKS];
+    uint8_t *block[WORDS_RANKS] = {value};
     int ranks = schedule->rank_count, power = 1 << (31 - __builtin_clz((unsigned)ranks));
     for (int rank = 0; rank < ranks; rank++)
         memcpy(value + (uint64_t)rank * step,
-               rank == schedule->rank ? call->send : own_line(schedule, rank)->value, bytes);
+               rank == schedule->rank ? call->send
+                                      : own_line(schedule, rank, schedule->from)->value,
+               bytes);
     for (int i = 0, rank = 0; i < power; i++) {
         uint8_t *at = value + (uint64_t)rank * step;
         bool folded = i < ranks - power;
@@ -258,11 +257,11 @@ static void take_values(struct msg_schedule *schedule)
     const struct coll_call *call = &schedule->call;
     uint64_t bytes = call->count * call->element;
     if (call->kind == LEAT_BROADCAST && call->root != schedule->rank) {
-        memcpy(call->receive, own_line(schedule, call->root)->value, bytes);
+        memcpy(call->receive, own_line(schedule, call->root, schedule->from)->value, bytes);
     } else if (call->kind == LEAT_ALLREDUCE && schedule->rank_count == 2 &&
                call->operation != LEAT_OPERATION_USER) {
         // Operands may be exchanged, so nothing is copied on the way.
-        const uint8_t *other = own_line(schedule, 1 - schedule->rank)->value;
+        const uint8_t *other = own_line(schedule, 1 - schedule->rank, schedule->from)->value;
         if (!call->in_place)
             memcpy(call->receive, other, bytes);
         coll_combine(schedule, call->in_place ? other : call->send, call->receive, bytes);
