@@ -77,8 +77,8 @@ typedef struct leat_status {
 /*
  * An unfinished call: the caller's memory, which has to stay where it is until a wait or test has
  * said that it is finished. `status` is valid from then on. Need not be initialised: all zero is
- * "no request", which counts as finished. leat_close drops what is unfinished: it must not be waited
- * for afterwards.
+ * "no request", which counts as finished. leat_close drops what is unfinished: it must not be
+ * waited for afterwards.
  */
 typedef struct leat_request {
     leat_status status;
@@ -204,8 +204,8 @@ enum leat_type {
 /*
  * Sums and products of integers wrap. Minimum and maximum: where any rank's value is a NaN, the
  * result is the quiet NaN 0x7fc00000 (0x7ff8000000000000), at whatever place it stood; -0.0 is less
- * than 0.0. Logical operations take any value but 0 for true and give 0 or 1. Floats take no
- * bitwise operation.
+ * than 0.0. A sum or product that is a NaN is that one too. Logical operations take any value but 0
+ * for true and give 0 or 1. Floats take no bitwise operation.
  */
 enum leat_operation {
     LEAT_SUM,
@@ -246,7 +246,8 @@ enum leat_collective_kind {
     LEAT_COLLECTIVE_COUNT
 };
 
-/* As `send`: the data lies in `receive` already, in the place that MPI prescribes for it. */
+/* As `send`: the data lies in `receive` already, in the place that MPI prescribes for it (for a
+ * scatter's root: all blocks). All ranks of an allreduce or all-to-all say it, or none. */
 #define LEAT_IN_PLACE ((const void *)(uintptr_t)1)
 
 typedef struct leat_collective_options {
@@ -257,7 +258,7 @@ typedef struct leat_collective_options {
     uint64_t count; /* elements, as in the list above; the same at all ranks */
     enum leat_type type;
     enum leat_operation operation;
-    const leat_user_operation *user; /* LEAT_OPERATION_USER only */
+    const leat_user_operation *user; /* LEAT_OPERATION_USER only; kept until the request finishes */
     int root;
     /* Gather, scatter, allgather, all-to-all and reduce-scatter with a size a rank, where these are
      * given: elements and offsets in elements, arrays of one a rank (of sends for all-to-all and
