@@ -128,7 +128,10 @@ static int ask_for(const struct wanted *wanted, const struct msg_envelope *envel
                    struct msg_request *matched)
 {
     struct msg_engine *engine = wanted->comm->engine;
-    uint64_t bytes = envelope->bytes <= engine->tuning.eager_bytes ? envelope->bytes : 0;
+    // What the sender may send without announcing it: by ring, or in the packet that gives it.
+    bool whole =
+        envelope->bytes <= engine->tuning.eager_bytes || envelope->bytes <= MSG_PACKET_PAYLOAD;
+    uint64_t bytes = whole ? envelope->bytes : 0;
     void *memory = bytes ? msg_alloc(&engine->pools, POOL_WORK, bytes) : NULL;
     if (bytes && !memory)
         return leat_fail(-ENOBUFS,

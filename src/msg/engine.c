@@ -77,6 +77,13 @@ static void fit_eager(struct msg_tuning *tuning)
     }
 }
 
+bool msg_budget_fits(const struct msg_tuning *tuning, int rank_count, uint64_t queue_bytes)
+{
+    struct msg_net net = {.rank_count = rank_count, .queue_bytes = queue_bytes};
+    struct msg_engine trial = {.net = &net, .tuning = *tuning};
+    return divide(&trial);
+}
+
 static uint64_t smallest_budget(struct msg_engine *engine)
 {
     uint64_t low = 1 << 16, high = UINT64_C(1) << 48;
@@ -177,7 +184,7 @@ bool msg_progress(struct msg_engine *engine, uint64_t now_ns)
     if (!engine->net->quiet || engine->holding)
         msg_rings_progress(engine);
     msg_queue_progress(engine);
-    if (engine->rendezvous)
+    if (engine->rendezvous && engine->rendezvous_count != engine->net->gets)
         msg_rendezvous_progress(engine);
     if (engine->todo_head)
         msg_peers_progress(engine);

@@ -75,7 +75,8 @@ enum peer_todo {
     TODO_TAKE = 1 << 11,  /* TAKE, or LEAVE */
     TODO_LOOK = 1 << 12,
     TODO_GIVE = 1 << 13,
-    TODO_END = 1 << 14
+    TODO_END = 1 << 14,
+    TODO_LOST = 1 << 15 /* it is gone, and what waits for it has to end */
 };
 
 enum peer_flags {
@@ -212,6 +213,8 @@ static inline int msg_comm_job_rank(const leat_comm *comm, int rank)
 int msg_comm_rank_of(const leat_comm *comm, int job_rank);
 
 /* ---- engine.c ---- */
+/* Whether the tuning's budget suffices for a job of that size and such a receive queue. */
+bool msg_budget_fits(const struct msg_tuning *tuning, int rank_count, uint64_t queue_bytes);
 /* The engine owns net from then on, also on failure. -ENOBUFS the budget is too small (the smallest
  * is named); -ENOMEM. */
 int msg_engine_open(struct msg_net *net, const struct msg_tuning *tuning,

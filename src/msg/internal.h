@@ -40,8 +40,9 @@ static inline struct msg_request *msg_pending_head(const struct msg_peer *peer)
 /* ---- ring.c ---- */
 /* Writes the message, or its announcement, to the peer's open ring. False: no credit or handle. */
 bool msg_ring_send(struct msg_engine *engine, uint32_t peer, struct msg_request *request);
-/* Reads what has come by the rings. */
+/* Reads what has come by the rings, or by one of them (its place in ring_in). */
 void msg_rings_progress(struct msg_engine *engine);
+void msg_ring_progress(struct msg_engine *engine, uint32_t place);
 /* A slot's payload, or NULL where what it says cannot be; *bulk_end is where the bulk area has been
  * read up to after it. */
 const void *msg_ring_payload(const struct msg_engine *engine, const struct msg_ring_in *ring,

@@ -30,6 +30,8 @@ struct msg_memory {
      * where it has been kept, to copy from and to drop. */
     void *(*keep)(struct msg_memory *memory, const void *from, uint64_t bytes);
     void (*drop)(struct msg_memory *memory, void *kept, uint64_t bytes);
+    /* Where a ring of the network's alloc has its bulk area, `slots` bytes after its beginning. */
+    void *(*bulk)(struct msg_memory *memory, void *ring, uint64_t slots);
     /* The buffer of the job's communicator for its collectives; NULL: take memory. The network's.
      */
     void *(*buffer)(struct msg_memory *memory, uint64_t bytes);

@@ -119,8 +119,10 @@ struct msg_net {
     const struct msg_net_ops *ops;
     int rank, rank_count;
     uint64_t queue_bytes; /* of the own shared receive queue, for the budget */
-    /* Nothing was put to this rank since it was last told so: rings need no look. */
+    /* For a network that runs its ranks when something has come, and so knows what: rings need no
+     * look, and bulk_gets that have not finished; 0: it does not count them. */
     bool quiet;
+    uint32_t gets;
     /* What moves the bytes of messages (msg/memory.h); NULL: they are in memory. */
     struct msg_memory *memory;
     /* Points to a word that is not 0 while `peer` sleeps, or NULL: lets the engine skip `wake`.

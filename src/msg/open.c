@@ -66,6 +66,37 @@ static void tuning_of(const struct config *config, struct msg_tuning *tuning)
                                   .handle_limit = 4096};
 }
 
+static uint64_t queue_of(uint64_t budget_bytes)
+{
+    uint64_t queue = budget_bytes / 16;
+    return queue < QUEUE_LEAST ? QUEUE_LEAST : queue > QUEUE_MOST ? QUEUE_MOST : queue;
+}
+
+static bool fits(const struct leat_job *job, struct msg_tuning tuning, uint64_t budget_bytes)
+{
+    tuning.budget_bytes = budget_bytes;
+    return msg_budget_fits(&tuning, job->rank_count,
+                           leat_shm_msg_queue_bytes(queue_of(budget_bytes)));
+}
+
+// Names the smallest budget that works; the queue's size depends on it too.
+static int check_budget(const struct leat_job *job, const struct msg_tuning *tuning)
+{
+    if (fits(job, *tuning, tuning->budget_bytes))
+        return 0;
+    uint64_t low = tuning->budget_bytes, high = UINT64_C(1) << 48;
+    while (low + 1 < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (fits(job, *tuning, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return leat_fail(
+        -ENOBUFS, "LEAT_MSG_BUDGET of %llu bytes is too small for %d ranks: at least %llu",
+        (unsigned long long)tuning->budget_bytes, job->rank_count, (unsigned long long)high);
+}
+
 int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
 {
     if (job->msg) {
@@ -75,15 +106,16 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     struct msg_tuning tuning;
     struct msg_net *net;
     tuning_of(&job->config, &tuning);
-    uint64_t queue = tuning.budget_bytes / 16;
-    queue = queue < QUEUE_LEAST ? QUEUE_LEAST : queue > QUEUE_MOST ? QUEUE_MOST : queue;
+    int error = check_budget(job, &tuning);
+    if (error)
+        return error;
     // A mapping, since calloc would touch all of it.
     void *counts = mmap(NULL, counts_bytes(job), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (counts == MAP_FAILED)
         return leat_fail(-ENOMEM, "no address space for the message counts of %d ranks",
                          job->rank_count);
-    int error = leat_shm_msg_open(job, queue, &net);
+    error = leat_shm_msg_open(job, queue_of(tuning.budget_bytes), &net);
     if (!error)
         error = msg_engine_open(net, &tuning, &job->msg);
     if (error) {

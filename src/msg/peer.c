@@ -149,6 +149,9 @@ static bool pay(struct msg_engine *engine, uint32_t index, unsigned debt)
         return plain(engine, index, WIRE_ENDED);
     case TODO_END:
         return msg_ring_end(engine, index);
+    case TODO_LOST:
+        msg_peer_lost(engine, index);
+        return true;
     case TODO_CREDIT:
         return msg_ring_credit(engine, index);
     default:

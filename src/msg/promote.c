@@ -77,6 +77,9 @@ static struct msg_ring_in *make_ring(struct msg_engine *engine, uint32_t index)
     }
     ring->slots = memory;
     ring->bulk = (uint8_t *)memory + (uint64_t)engine->tuning.ring_slots * MSG_SLOT_BYTES;
+    if (engine->memory)
+        ring->bulk = engine->memory->bulk(engine->memory, memory,
+                                          (uint64_t)engine->tuning.ring_slots * MSG_SLOT_BYTES);
     ring->peer = index;
     ring->last_used = engine->ticks;
     engine->ring_in[place] = ring;

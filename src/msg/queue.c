@@ -19,6 +19,8 @@ bool msg_control(struct msg_engine *engine, uint32_t index, struct msg_packet *p
                  uint32_t payload)
 {
     struct msg_peer *peer = msg_peer_at(engine, index);
+    if (peer->flags & PEER_LOST)
+        return true; // nothing more is owed to it
     // What was accepted has to be known before anything else is said of it.
     if (peer->todo & TODO_ANSWER && packet->header.kind != WIRE_ACCEPT &&
         packet->header.kind != WIRE_REJECT) {
@@ -31,8 +33,9 @@ bool msg_control(struct msg_engine *engine, uint32_t index, struct msg_packet *p
     int error = engine->net->ops->queue_send(engine->net, peer->rank, packet,
                                              (uint32_t)sizeof packet->header + payload);
     if (error == -ECONNRESET) {
-        msg_peer_lost(engine, index);
-        return true; // nothing more is owed to it
+        // What waits for it ends later: the caller is in the middle of some of that.
+        msg_peer_owe(engine, index, TODO_LOST);
+        return true;
     }
     return !error;
 }

@@ -81,6 +81,15 @@ static void add_unexpected(struct text *text, const struct msg_engine *engine)
             engine->holding);
 }
 
+// The rank whose end a failed request is told of: its peer, or, where anybody would have done, the
+// first one of those that are all gone.
+static int gone_of(const struct msg_request *request)
+{
+    if (request->peer >= 0 || !request->comm)
+        return request->peer >= 0 ? request->peer : request->engine->net->rank;
+    return msg_comm_job_rank(request->comm, request->comm->rank == 0 ? 1 : 0);
+}
+
 void msg_describe(const struct msg_request *request)
 {
     char buffer[600], fate[240] = "";
@@ -92,8 +101,8 @@ void msg_describe(const struct msg_request *request)
                   (unsigned long long)request->total);
         break;
     case -ECONNRESET:
-        if (request->engine->job && request->peer >= 0)
-            leat_rank_fate(request->engine->job, request->peer, fate, sizeof fate);
+        if (request->engine->job)
+            leat_rank_fate(request->engine->job, gone_of(request), fate, sizeof fate);
         leat_fail(-ECONNRESET, "%s: %s", buffer, fate[0] ? fate : "the peer is gone");
         break;
     case -ECANCELED:

@@ -398,11 +398,15 @@ static void poll_ring(struct msg_engine *engine, struct msg_ring_in *ring)
     return_credit(engine, ring, false);
 }
 
+void msg_ring_progress(struct msg_engine *engine, uint32_t place)
+{
+    struct msg_ring_in *ring = engine->ring_in[place];
+    if (ring && msg_peer_at(engine, ring->peer)->in_state >= IN_OPEN)
+        poll_ring(engine, ring);
+}
+
 void msg_rings_progress(struct msg_engine *engine)
 {
-    for (uint32_t i = 1; i <= engine->ring_in_count; i++) {
-        struct msg_ring_in *ring = engine->ring_in[i];
-        if (ring && msg_peer_at(engine, ring->peer)->in_state >= IN_OPEN)
-            poll_ring(engine, ring);
-    }
+    for (uint32_t i = 1; i <= engine->ring_in_count; i++)
+        msg_ring_progress(engine, i);
 }

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/job.h"
 #include "msg/coll.h"
+#include "msg/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -76,10 +77,8 @@ static int place_ranks(struct sim_job *job)
     return 0;
 }
 
-static int open_engines(struct sim_job *job)
+static int open_engines(struct sim_job *job, const struct msg_tuning *tuning)
 {
-    struct msg_tuning tuning =
-        job->options.tuning ? *job->options.tuning : sim_job_tuning(job->options.machine);
     // Communicators are asked for by job, of which they need no more than this.
     struct leat_job *stand_in = calloc(1, sizeof *stand_in);
     if (!stand_in)
@@ -87,7 +86,7 @@ static int open_engines(struct sim_job *job)
     int error = 0;
     for (int i = 0; !error && i < job->rank_count; i++) {
         struct sim_job_rank *rank = &job->rank[i];
-        error = msg_engine_open(sim_fabric_net(&job->fabric, i), &tuning, &rank->engine);
+        error = msg_engine_open(sim_fabric_net(&job->fabric, i), tuning, &rank->engine);
         stand_in->msg = rank->engine;
         if (!error)
             error = leat_comm_split(stand_in, NULL, &rank->comm);
@@ -99,6 +98,8 @@ static int open_engines(struct sim_job *job)
 int sim_job_open(struct sim_job *job, const struct sim_job_options *options)
 {
     *job = (struct sim_job){.options = *options};
+    struct msg_tuning tuning =
+        options->tuning ? *options->tuning : sim_job_tuning(options->machine);
     int error = place_ranks(job);
     if (!error) {
         job->rank = calloc((size_t)job->rank_count, sizeof *job->rank);
@@ -107,10 +108,11 @@ int sim_job_open(struct sim_job *job, const struct sim_job_options *options)
     }
     if (!error)
         error = sim_fabric_open(&job->fabric, &job->topology, job->node, job->rank_count,
-                                options->hollow_bytes);
+                                options->hollow_bytes, msg_ring_bytes(&tuning),
+                                (uint64_t)tuning.ring_slots * MSG_SLOT_BYTES);
     if (!error) {
         job->fabric.fold = job->folded ? &job->fold : NULL;
-        error = open_engines(job);
+        error = open_engines(job, &tuning);
     }
     if (error)
         sim_job_close(job);
@@ -131,16 +133,54 @@ void sim_job_close(struct sim_job *job)
 
 // ---- Running ----
 
+// Whether another round could move anything before something else comes.
+static bool may_move(const struct msg_engine *engine, const struct sim_rank *endpoint)
+{
+    return engine->todo_head || engine->rendezvous_count != endpoint->net.gets ||
+           endpoint->arrived || engine->holding;
+}
+
+// Has the engine look at the rings that were put to. What came before the peer's SWITCH did is kept
+// for the next time.
+static bool look_at_rings(struct msg_engine *engine, struct sim_rank *endpoint)
+{
+    uint32_t kept = 0, count = endpoint->news_count;
+    if (count > SIM_NEWS) {
+        for (uint32_t i = 0; i < endpoint->block_count; i++)
+            endpoint->block[i].news = false;
+        endpoint->news_count = 0;
+        msg_rings_progress(engine);
+        return true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct sim_block *block = &endpoint->block[endpoint->news[i]];
+        uint32_t place = 1;
+        while (place <= engine->ring_in_count &&
+               (!engine->ring_in[place] || (char *)engine->ring_in[place]->slots != block->memory))
+            place++;
+        block->news = place <= engine->ring_in_count &&
+                      msg_peer_at(engine, engine->ring_in[place]->peer)->in_state < IN_OPEN;
+        if (block->news)
+            endpoint->news[kept++] = endpoint->news[i];
+        else if (place <= engine->ring_in_count)
+            msg_ring_progress(engine, place);
+    }
+    endpoint->news_count = kept;
+    return count > kept;
+}
+
 static void run_rank(void *user, int index)
 {
     struct sim_job *job = user;
     struct sim_job_rank *rank = &job->rank[index];
-    const uint64_t *cpu_ps = &job->fabric.rank[index].cpu_ps;
+    struct sim_rank *endpoint = &job->fabric.rank[index];
     int started = 0;
-    bool was_done = rank->done;
+    bool was_done = rank->done,
+         looked = endpoint->news_count && look_at_rings(rank->engine, endpoint);
     for (int round = 0;; round++) {
-        bool moved = msg_progress(rank->engine, *cpu_ps / 1000);
-        if (moved && round < ROUNDS_MOST)
+        bool moved = msg_progress(rank->engine, endpoint->cpu_ps / 1000) || looked;
+        looked = false;
+        if (moved && may_move(rank->engine, endpoint) && round < ROUNDS_MOST)
             continue;
         started = rank->done ? 0 : job->program(job, index, job->user);
         if (started <= 0 || round >= ROUNDS_MOST)
@@ -152,6 +192,24 @@ static void run_rank(void *user, int index)
         job->error = started;
         job->fabric.error = started;
     }
+}
+
+static void fetch_lines(const void *memory, size_t from, size_t to)
+{
+    for (size_t at = from; at < to; at += 64)
+        __builtin_prefetch((const char *)memory + at);
+}
+
+// What a round of progress reads.
+static void fetch_rank(void *user, int index)
+{
+    const struct sim_job *job = user;
+    const struct sim_job_rank *rank = &job->rank[index];
+    const struct msg_engine *engine = rank->engine;
+    const struct coll_comm *comm = coll_of(rank->comm);
+    fetch_lines(engine, 0, 512);
+    fetch_lines(engine, offsetof(struct msg_engine, peers), sizeof *engine);
+    fetch_lines(comm, 0, offsetof(struct coll_comm, reserve.own_slot));
 }
 
 static int stuck(const struct sim_job *job)
@@ -184,6 +242,7 @@ int sim_job_run(struct sim_job *job, sim_program *program, void *user)
     job->user = user;
     job->left = job->rank_count;
     job->fabric.run = run_rank;
+    job->fabric.fetch = getenv("NOFETCH") ? NULL : fetch_rank;
     job->fabric.user = job;
     for (int i = 0; i < job->rank_count; i++)
         if (job->fabric.rank[i].cpu_ps > begin_ps)

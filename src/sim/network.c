@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FAR_AHEAD  8
 #define DIGIT_BITS 11
 #define DIGITS     (1u << DIGIT_BITS)
 
@@ -462,7 +463,8 @@ static void arrive(struct sim_network *network, const struct sim_start *start)
         return;
     network->transfers++;
     transfer->event.at_ps = done;
-    sim_agenda_add(network->agenda, transfer->to, &transfer->event);
+    if (sim_agenda_add(network->agenda, transfer->to, &transfer->event) && !network->error)
+        network->error = leat_fail(-ENOMEM, "no memory for what comes to rank %d", transfer->to);
 }
 
 // Orders the starts of this window by time; the others stay. Returns how many there are.
@@ -524,6 +526,17 @@ void sim_network_settle(struct sim_network *network)
     if (!network->start_count)
         return;
     size_t count = sort_starts(network);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        // Receivers come in any order, so their memory is asked for ahead.
+        if (i + FAR_AHEAD < count) {
+            int to = network->sorted[network->order[i + FAR_AHEAD]].transfer->to;
+            __builtin_prefetch(&network->interface[to]);
+            __builtin_prefetch(ends_of(network, to, 1));
+            __builtin_prefetch(&network->agenda->dues[to]);
+            __builtin_prefetch(&network->agenda->first_dues[(size_t)to * SIM_DUE_FIRST]);
+        }
+        if (i + 2 * FAR_AHEAD < count)
+            __builtin_prefetch(network->sorted[network->order[i + 2 * FAR_AHEAD]].transfer);
         arrive(network, &network->sorted[network->order[i]]);
+    }
 }

@@ -20,9 +20,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ARENA_FROM  8192 /* bytes; smaller memory comes from the heap */
-#define ARENA_PIECE (UINT64_C(1) << 38)
+#define DENSE_MOST  16384 /* bytes: larger memory is touched in part, as a rule */
+#define DENSE_PIECE (UINT64_C(16) << 20)
+#define WIDE_PIECE  (UINT64_C(1) << 38)
 #define PAGE        4096
+#define LINE        64
 
 void sim_misuse(struct sim_fabric *fabric, const char *format, ...)
 {
@@ -38,6 +40,57 @@ static void out_of_memory(struct sim_fabric *fabric)
 {
     if (!fabric->error)
         fabric->error = leat_fail(-ENOMEM, "no memory to say what hollow buffers hold");
+}
+
+// ---- Arenas ----
+
+struct sim_arena_piece {
+    struct sim_arena_piece *next;
+    char *memory;
+    uint64_t bytes;
+};
+
+static void arena_end(struct sim_arena *arena)
+{
+    while (arena->pieces) {
+        struct sim_arena_piece *piece = arena->pieces;
+        arena->pieces = piece->next;
+        munmap(piece->memory, piece->bytes);
+        free(piece);
+    }
+}
+
+static bool arena_grow(struct sim_arena *arena, uint64_t bytes)
+{
+    uint64_t least = arena->dense ? DENSE_PIECE : WIDE_PIECE;
+    struct sim_arena_piece *piece = malloc(sizeof *piece);
+    if (!piece)
+        return false;
+    piece->bytes = bytes > least ? bytes : least;
+    piece->memory = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (piece->memory == MAP_FAILED) {
+        free(piece);
+        return false;
+    }
+    // Large pages would hold memory that nothing touches, or save looking up many small ones.
+    madvise(piece->memory, piece->bytes, arena->dense ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    piece->next = arena->pieces;
+    arena->pieces = piece;
+    arena->memory = piece->memory;
+    arena->bytes = piece->bytes;
+    arena->used = 0;
+    return true;
+}
+
+static char *arena_take(struct sim_arena *arena, uint64_t bytes)
+{
+    uint64_t grain = arena->dense ? LINE : PAGE;
+    bytes = (bytes + grain - 1) / grain * grain;
+    if (bytes > arena->bytes - arena->used && !arena_grow(arena, bytes))
+        return NULL;
+    arena->used += bytes;
+    return arena->memory + arena->used - bytes;
 }
 
 // ---- Opening ----
@@ -59,6 +112,7 @@ int sim_memory_open(struct sim_fabric *fabric)
         return leat_fail(-ENOMEM, "no range of %llu addresses for hollow buffers",
                          (unsigned long long)range);
     fabric->hollow = at;
+    fabric->slots.dense = true;
     return 0;
 }
 
@@ -67,68 +121,59 @@ void sim_memory_close(struct sim_fabric *fabric)
     if (fabric->hollow)
         munmap(fabric->hollow, hollow_range(fabric));
     fabric->hollow = NULL;
-    while (fabric->pieces) {
-        struct sim_arena_piece *piece = fabric->pieces;
-        fabric->pieces = piece->next;
-        munmap(piece->memory, piece->bytes);
-        free(piece);
-    }
+    arena_end(&fabric->slots);
+    arena_end(&fabric->wide);
 }
 
-static char *arena_take(struct sim_fabric *fabric, uint64_t bytes)
-{
-    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (bytes > fabric->arena_bytes - fabric->arena_used) {
-        struct sim_arena_piece *piece = malloc(sizeof *piece);
-        if (!piece)
-            return NULL;
-        piece->bytes = bytes > ARENA_PIECE ? bytes : ARENA_PIECE;
-        piece->memory = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (piece->memory == MAP_FAILED) {
-            free(piece);
-            return NULL;
-        }
-        // Large pages would hold memory that nothing touches.
-        madvise(piece->memory, piece->bytes, MADV_NOHUGEPAGE);
-        piece->next = fabric->pieces;
-        fabric->pieces = piece;
-        fabric->arena = piece->memory;
-        fabric->arena_bytes = piece->bytes;
-        fabric->arena_used = 0;
-    }
-    fabric->arena_used += bytes;
-    return fabric->arena + fabric->arena_used - bytes;
-}
-
-int sim_memory_alloc(struct sim_rank *rank, uint64_t bytes, void **address, uint32_t *index)
+// The place of a block of that size that was freed, or a new one; UINT32_MAX: no memory.
+static uint32_t find_place(struct sim_rank *rank, uint64_t bytes)
 {
     uint32_t at = 0;
     while (at < rank->block_count &&
            (rank->block[at].live || (rank->block[at].memory && rank->block[at].bytes != bytes)))
         at++;
-    if (at == rank->block_capacity) {
-        uint32_t capacity = rank->block_capacity ? 2 * rank->block_capacity : 8;
-        struct sim_block *grown = realloc(rank->block, capacity * sizeof *grown);
-        if (!grown)
-            return -ENOMEM;
-        memset(grown + rank->block_capacity, 0, (capacity - rank->block_capacity) * sizeof *grown);
-        rank->block = grown;
-        rank->block_capacity = capacity;
+    if (at < rank->block_capacity)
+        return at;
+    uint32_t capacity = rank->block_capacity ? 2 * rank->block_capacity : 8;
+    struct sim_block *grown = realloc(rank->block, capacity * sizeof *grown);
+    if (!grown)
+        return UINT32_MAX;
+    memset(grown + rank->block_capacity, 0, (capacity - rank->block_capacity) * sizeof *grown);
+    rank->block = grown;
+    rank->block_capacity = capacity;
+    return at;
+}
+
+static bool make_block(struct sim_fabric *fabric, struct sim_block *block, uint64_t bytes)
+{
+    bool ring = bytes == fabric->ring_bytes;
+    uint64_t near = ring ? fabric->slots_bytes : bytes;
+    // Freed memory is kept for the next block of its size.
+    if (block->memory) {
+        memset(block->memory, 0, near);
+        if (block->far)
+            madvise(block->far, bytes - near, MADV_DONTNEED);
+        return true;
     }
-    struct sim_block *block = &rank->block[at];
-    // Freed memory of the arena is kept for the next of its size.
-    if (!block->memory)
-        block->memory = bytes < ARENA_FROM ? calloc(1, bytes) : arena_take(rank->fabric, bytes);
-    else
-        madvise(block->memory, (bytes + PAGE - 1) / PAGE * PAGE, MADV_DONTNEED);
-    if (!block->memory)
+    block->far = ring ? arena_take(&fabric->wide, bytes - near) : NULL;
+    if (ring && !block->far)
+        return false;
+    block->far_from = near;
+    block->bytes = bytes;
+    block->memory = ring || bytes < DENSE_MOST ? arena_take(&fabric->slots, near)
+                                               : arena_take(&fabric->wide, near);
+    return block->memory;
+}
+
+int sim_memory_alloc(struct sim_rank *rank, uint64_t bytes, void **address, uint32_t *index)
+{
+    uint32_t at = find_place(rank, bytes);
+    if (at == UINT32_MAX || !make_block(rank->fabric, &rank->block[at], bytes))
         return -ENOMEM;
     if (at == rank->block_count)
         rank->block_count++;
-    block->bytes = bytes;
-    block->live = true;
-    *address = block->memory;
+    rank->block[at].live = true;
+    *address = rank->block[at].memory;
     *index = at;
     return 0;
 }
@@ -138,10 +183,6 @@ static void block_end(struct sim_block *block)
     block->live = false;
     block->generation++;
     sim_store_close(&block->store);
-    if (block->bytes < ARENA_FROM) {
-        free(block->memory);
-        block->memory = NULL;
-    }
 }
 
 void sim_memory_free(struct sim_rank *rank, void *address)
@@ -188,9 +229,15 @@ static struct sim_store *store_of(const struct sim_rank *rank, const void *addre
     if (*place < rank->temp_bytes)
         return &own->temp_store;
     for (uint32_t i = 0; i < rank->block_count; i++) {
-        *place = (uint64_t)((uintptr_t)address - (uintptr_t)rank->block[i].memory);
-        if (rank->block[i].live && *place < rank->block[i].bytes)
-            return &own->block[i].store;
+        struct sim_block *block = &own->block[i];
+        *place = (uint64_t)((uintptr_t)address - (uintptr_t)block->memory);
+        if (block->live && *place < block->far_from)
+            return &block->store;
+        *place = (uint64_t)((uintptr_t)address - (uintptr_t)block->far);
+        if (block->live && *place < block->bytes - block->far_from) {
+            *place += block->far_from;
+            return &block->store;
+        }
     }
     return NULL;
 }
@@ -302,11 +349,20 @@ static void drop(struct msg_memory *memory, void *kept, uint64_t bytes)
         out_of_memory(rank->fabric);
 }
 
+static void *bulk(struct msg_memory *memory, void *ring, uint64_t slots)
+{
+    const struct sim_rank *rank = rank_of(memory);
+    for (uint32_t i = 0; i < rank->block_count; i++)
+        if (rank->block[i].live && rank->block[i].memory == ring)
+            return sim_block_at(&rank->block[i], slots);
+    return (char *)ring + slots;
+}
+
 static void *buffer(struct msg_memory *memory, uint64_t bytes)
 {
     struct sim_rank *rank = rank_of(memory);
     if (!rank->temp) {
-        rank->temp = arena_take(rank->fabric, bytes);
+        rank->temp = arena_take(&rank->fabric->wide, bytes);
         rank->temp_bytes = rank->temp ? bytes : 0;
     }
     return rank->temp;
@@ -319,6 +375,7 @@ void sim_memory_hook(struct sim_rank *rank)
                                        .combine = combine,
                                        .keep = keep,
                                        .drop = drop,
+                                       .bulk = bulk,
                                        .buffer = buffer};
     rank->net.memory = &rank->memory;
 }

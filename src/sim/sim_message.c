@@ -5,6 +5,7 @@
 // the record, as a rule. Advantage: the last record that was given back, still in the cache, is the
 // next one. Disadvantage: a record is as large as the largest kind needs.
 
+#define _GNU_SOURCE
 #include "core/error.h"
 #include "msg/wire.h"
 #include "sim/sim_net.h"
@@ -12,8 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define PAGE_MESSAGES 256
+#define PAGE_BYTES    (2u << 20)
+#define PAGE_MESSAGES 8190
 
 struct sim_message_page {
     struct sim_message_page *next;
@@ -23,12 +26,14 @@ struct sim_message_page {
 struct sim_message *sim_message_take(struct sim_fabric *fabric)
 {
     if (!fabric->free_messages) {
-        struct sim_message_page *page = calloc(1, sizeof *page);
+        struct sim_message_page *page =
+            aligned_alloc(PAGE_BYTES, (sizeof *page + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
         if (!page) {
             if (!fabric->error)
                 fabric->error = leat_fail(-ENOMEM, "no memory for messages on their way");
             return NULL;
         }
+        madvise(page, sizeof *page, MADV_HUGEPAGE);
         page->next = fabric->pages;
         fabric->pages = page;
         for (int i = PAGE_MESSAGES - 1; i >= 0; i--) {
@@ -83,6 +88,12 @@ static void arrive_put(struct sim_fabric *fabric, struct sim_rank *rank,
     if (message->put.block >= rank->block_count || !block->live ||
         block->generation != message->put.generation)
         return; // it was freed: lost, as on a real network
+    if (!block->news) {
+        block->news = true;
+        if (rank->news_count < SIM_NEWS)
+            rank->news[rank->news_count] = message->put.block;
+        rank->news_count++;
+    }
     for (int i = 0; i < 2 && message->put.extent[i]; i++) {
         at = message->put.offset[i];
         uint32_t extent = message->put.extent[i];
@@ -94,7 +105,7 @@ static void arrive_put(struct sim_fabric *fabric, struct sim_rank *rank,
             fabric->error = leat_fail(-ENOMEM, "no memory to say what a ring holds");
         if (hollow)
             continue;
-        memcpy(block->memory + at, data, extent);
+        memcpy(sim_block_at(block, at), data, extent);
         data += extent;
     }
 }
@@ -161,6 +172,7 @@ void sim_message_arrive(struct sim_fabric *fabric, struct sim_message *message)
         sim_memory_move(rank, message->get.local, &fabric->rank[message->transfer.from],
                         message->get.remote, message->get.bytes);
         message->get.finished->finished = 1;
+        rank->net.gets--;
         break;
     case SIM_WORDS_END:
         if (message->get.bytes)

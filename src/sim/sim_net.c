@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AHEAD         4
 #define RETRY_PS      1000000 /* after the receiver's queue was full */
 #define LEAST_HOLLOW  (UINT64_C(16) << 20)
 #define REQUEST_BYTES 64 /* of a get */
@@ -20,6 +21,12 @@
 static struct sim_rank *self(struct msg_net *net)
 {
     return (struct sim_rank *)(void *)net;
+}
+
+static void add(struct sim_fabric *fabric, int rank, struct sim_transfer *transfer)
+{
+    if (sim_agenda_add(&fabric->agenda, rank, &transfer->event) && !fabric->error)
+        fabric->error = leat_fail(-ENOMEM, "no memory for what comes to rank %d", rank);
 }
 
 // Hands a message to the network once the interface has fetched what it has to.
@@ -39,7 +46,7 @@ static void send(struct sim_rank *rank, struct sim_message *message, int to, uin
         return;
     }
     transfer->event.at_ps = at_ps;
-    sim_agenda_add(&fabric->agenda, rank->net.rank, &transfer->event);
+    add(fabric, rank->net.rank, transfer);
 }
 
 // A put or packet: its descriptor may be pushed, and hold small payload.
@@ -214,6 +221,7 @@ static int net_get(struct msg_net *net, int peer, const struct msg_token *token,
     message->get.local = to;
     message->get.bytes = bytes;
     message->get.finished = finished;
+    rank->net.gets++;
     sim_spend(rank, fabric->costs.command_ps);
     // The own interface fetches the descriptor, the other one the data.
     send(rank, message, peer, REQUEST_BYTES, 2, SIM_GET);
@@ -290,11 +298,14 @@ static void read_costs(struct sim_costs *costs, const struct sim_machine *machin
 }
 
 int sim_fabric_open(struct sim_fabric *fabric, const struct sim_topology *topology,
-                    const int32_t *node, int rank_count, uint64_t hollow_bytes)
+                    const int32_t *node, int rank_count, uint64_t hollow_bytes, uint64_t ring_bytes,
+                    uint64_t slots_bytes)
 {
     *fabric = (struct sim_fabric){.topology = topology,
                                   .node = node,
                                   .rank_count = rank_count,
+                                  .ring_bytes = ring_bytes,
+                                  .slots_bytes = slots_bytes,
                                   .hollow_bytes =
                                       hollow_bytes > LEAST_HOLLOW ? hollow_bytes : LEAST_HOLLOW};
     read_costs(&fabric->costs, topology->machine);
@@ -320,6 +331,7 @@ int sim_fabric_open(struct sim_fabric *fabric, const struct sim_topology *topolo
         rank->net = (struct msg_net){.ops = words ? &ops_with_words : &ops,
                                      .rank = i,
                                      .rank_count = rank_count,
+                                     .quiet = true,
                                      .queue_bytes = (uint64_t)SIM_QUEUE_LIMIT * MSG_PACKET_BYTES};
         rank->fabric = fabric;
         rank->wake_ps = SIM_NEVER;
@@ -349,7 +361,7 @@ struct sim_message *sim_fabric_wake(struct sim_fabric *fabric, int rank, uint64_
     message->transfer.event.at_ps = at_ps;
     message->transfer.from = message->transfer.to = rank;
     message->transfer.kind = SIM_TIMER;
-    sim_agenda_add(&fabric->agenda, rank, &message->transfer.event);
+    add(fabric, rank, &message->transfer);
     return message;
 }
 
@@ -369,8 +381,7 @@ static void visit(struct sim_fabric *fabric, int index)
     struct sim_agenda *agenda = &fabric->agenda;
     uint64_t end = sim_agenda_end(agenda), next;
     for (;;) {
-        struct sim_event *event = sim_agenda_first(agenda, index);
-        uint64_t event_ps = event ? event->at_ps : SIM_NEVER;
+        uint64_t event_ps = sim_agenda_next_ps(agenda, index);
         uint64_t go_on_ps = sim_network_next(&fabric->network, index);
         next = event_ps < go_on_ps ? event_ps : go_on_ps;
         if (rank->wake_ps < next)
@@ -389,12 +400,42 @@ static void visit(struct sim_fabric *fabric, int index)
         sim_agenda_mark(agenda, index, next);
 }
 
+static void fetch(struct sim_fabric *fabric, int index)
+{
+    const char *rank = (const char *)&fabric->rank[index];
+    for (size_t at = 0; at < sizeof(struct sim_rank); at += 64)
+        __builtin_prefetch(rank + at);
+    __builtin_prefetch(&fabric->network.interface[index]);
+    __builtin_prefetch(&fabric->network.ways[index]);
+    __builtin_prefetch(fabric->agenda.dues[index].due);
+}
+
+// Ranks in order; the memory of those to come is asked for while others are run, which is when it
+// arrives.
+static void visit_all(struct sim_fabric *fabric)
+{
+    int ahead[AHEAD];
+    for (int i = 0; i < AHEAD; i++)
+        ahead[i] = sim_agenda_node(&fabric->agenda);
+    for (unsigned at = 0; ahead[at % AHEAD] >= 0; at++) {
+        int next = ahead[(at + 1) % AHEAD], node = ahead[at % AHEAD];
+        int last = ahead[(at + AHEAD - 1) % AHEAD];
+        if (last >= 0)
+            fetch(fabric, last);
+        if (next >= 0 && fabric->fetch)
+            fabric->fetch(fabric->user, next);
+        sim_agenda_visit(&fabric->agenda, node);
+        visit(fabric, node);
+        ahead[at % AHEAD] = sim_agenda_node(&fabric->agenda);
+    }
+    sim_agenda_visit(&fabric->agenda, -1);
+}
+
 bool sim_fabric_step(struct sim_fabric *fabric)
 {
     if (fabric->error || !sim_agenda_advance(&fabric->agenda))
         return false;
-    for (int node; (node = sim_agenda_node(&fabric->agenda)) >= 0;)
-        visit(fabric, node);
+    visit_all(fabric);
     sim_network_settle(&fabric->network);
     if (!fabric->error)
         fabric->error = fabric->network.error;

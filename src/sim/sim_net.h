@@ -25,6 +25,7 @@
 #include "sim/torus.h"
 
 #define SIM_WORDS       8
+#define SIM_NEWS        6
 #define SIM_DATA_BYTES  88 /* of a message, in its own record */
 #define SIM_QUEUE_LIMIT 2048
 
@@ -37,8 +38,12 @@ enum sim_message_kind {
     SIM_TIMER      /* of the rank itself */
 };
 
+/* In the order in which it is read: most messages touch the first three lines. */
 struct sim_message {
     struct sim_transfer transfer;
+    uint32_t bytes; /* of data */
+    uint32_t range_count;
+    bool leaves; /* is bulk that has not left its source */
     union {
         struct {
             uint32_t block, generation;
@@ -52,22 +57,20 @@ struct sim_message {
             struct msg_transfer *finished;
         } get;
     };
+    uint8_t data[SIM_DATA_BYTES];
+    uint8_t *more; /* data that does not fit there, or NULL */
     struct sim_range
         *ranges; /* put: what its first piece stands for; NULL: its bytes are in data */
-    uint32_t range_count;
-    uint32_t bytes; /* of data */
-    bool leaves;    /* is bulk that has not left its source */
-    uint8_t *more;  /* data that does not fit here, or NULL */
     struct sim_range range;
-    uint8_t data[SIM_DATA_BYTES];
 };
 
-/* Memory of alloc, and what of it is hollow. */
+/* Memory of alloc, and what of it is hollow. A ring's bulk area lies apart, so that the slots of
+ * many rings share pages. */
 struct sim_block {
-    char *memory;
-    uint64_t bytes;
+    char *memory, *far;
+    uint64_t bytes, far_from; /* from that byte on it lies at `far` */
     uint32_t generation;
-    bool live;
+    bool live, news;
     struct sim_store store;
 };
 
@@ -83,11 +86,20 @@ struct sim_rank {
     uint32_t words_number;                /* operations of the barrier interface so far */
     uint32_t block_count, block_capacity;
     struct sim_block *block;
+    uint32_t news_count, news[SIM_NEWS];  /* blocks that were put to; more than SIM_NEWS: any */
     struct sim_store send, receive, kept; /* hollow buffers */
     uint64_t kept_next;
     char *temp; /* the buffer of collectives: hollow or not, as what lies in it */
     uint64_t temp_bytes;
     struct sim_store temp_store;
+};
+
+/* Memory that is given out piece by piece, and back at the end only. */
+struct sim_arena {
+    char *memory;
+    uint64_t bytes, used;
+    bool dense; /* all of it is touched, so large pages are right */
+    struct sim_arena_piece *pieces;
 };
 
 /* An operation of the barrier interface. */
@@ -122,28 +134,26 @@ struct sim_fabric {
     struct sim_rank *rank;
     char *hollow; /* the reserved range: 4 parts of hollow_bytes a rank */
     uint64_t hollow_bytes;
-    char *arena; /* rings and other large memory: mapped in large pieces, touched on use */
-    uint64_t arena_bytes, arena_used;
-    struct sim_arena_piece {
-        struct sim_arena_piece *next;
-        char *memory;
-        uint64_t bytes;
-    } * pieces;
+    struct sim_arena slots, wide;     /* dense memory, and such that is touched on use, if at all */
+    uint64_t ring_bytes, slots_bytes; /* of a ring, and of its slots */
     struct sim_message *free_messages;
     struct sim_message_page *pages;
     struct sim_words words[2];
     void (*run)(void *user, int rank);
+    /* Asks for the memory of a rank that will be run soon; NULL: nobody does. */
+    void (*fetch)(void *user, int rank);
     void *user;
     uint64_t wakes;
     int error;        /* the first one, with its detail */
     char misuse[256]; /* the first thing that no engine may do */
 };
 
-/* Topology and places are the caller's. `hollow_bytes`: the largest hollow buffer. -EINVAL,
- * -ENOMEM.
- */
+/* Topology and places are the caller's. `hollow_bytes`: the largest hollow buffer; ring_bytes and
+ * slots_bytes: what the engines will ask for as a ring, and its beginning that holds the slots.
+ * -EINVAL, -ENOMEM. */
 int sim_fabric_open(struct sim_fabric *fabric, const struct sim_topology *topology,
-                    const int32_t *node, int rank_count, uint64_t hollow_bytes);
+                    const int32_t *node, int rank_count, uint64_t hollow_bytes, uint64_t ring_bytes,
+                    uint64_t slots_bytes);
 /* After all its endpoints were closed. */
 void sim_fabric_close(struct sim_fabric *fabric);
 
@@ -189,6 +199,11 @@ int sim_memory_open(struct sim_fabric *fabric);
 void sim_memory_close(struct sim_fabric *fabric);
 void sim_memory_hook(struct sim_rank *rank);
 int sim_memory_alloc(struct sim_rank *rank, uint64_t bytes, void **address, uint32_t *block);
+static inline char *sim_block_at(const struct sim_block *block, uint64_t offset)
+{
+    return offset < block->far_from ? block->memory + offset
+                                    : block->far + (offset - block->far_from);
+}
 void sim_memory_free(struct sim_rank *rank, void *address);
 void sim_memory_release(struct sim_rank *rank);
 /* Where the address is known to be hollow, at least for now: its store and place there; NULL: no.

@@ -466,18 +466,28 @@ uint64_t leat_shm_msg_least_bytes(void)
     return sizeof(struct shm_cell);
 }
 
+static uint64_t cells_of(uint64_t queue_bytes)
+{
+    uint64_t cells = queue_bytes / sizeof(struct shm_cell);
+    cells = cells < (1u << 24) ? cells : 1u << 24;
+    return cells ? UINT64_C(1) << (63 - __builtin_clzll(cells)) : 0;
+}
+
+uint64_t leat_shm_msg_queue_bytes(uint64_t queue_bytes)
+{
+    return cells_of(queue_bytes) * sizeof(struct shm_cell) + MSG_WORDS_BYTES;
+}
+
 static int make_queue(struct shm_net *net, uint64_t queue_bytes)
 {
     struct endpoint *own = net->own;
-    uint64_t cells = queue_bytes / sizeof(struct shm_cell);
+    uint64_t cells = cells_of(queue_bytes);
     if (!cells)
         return leat_fail(-EINVAL, "a receive queue of %llu bytes: at least %llu",
                          (unsigned long long)queue_bytes,
                          (unsigned long long)leat_shm_msg_least_bytes());
-    cells = cells < (1u << 24) ? cells : 1u << 24;
-    cells = UINT64_C(1) << (63 - __builtin_clzll(cells));
-    int error = leat_arena_alloc(net->job, cells * sizeof(struct shm_cell) + MSG_WORDS_BYTES,
-                                 &own->queue_offset);
+    int error =
+        leat_arena_alloc(net->job, leat_shm_msg_queue_bytes(queue_bytes), &own->queue_offset);
     if (!error)
         own->cell_count = (uint32_t)cells;
     return error;

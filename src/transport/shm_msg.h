@@ -11,6 +11,8 @@
 
 /* What a receive queue takes at least. */
 uint64_t leat_shm_msg_least_bytes(void);
+/* What a queue of that size takes in all, as net->queue_bytes says once it is open. */
+uint64_t leat_shm_msg_queue_bytes(uint64_t queue_bytes);
 
 /*
  * Opens this rank's end; no other rank takes part. `queue_bytes` is the most that the receive queue
