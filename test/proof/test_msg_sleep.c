@@ -36,6 +36,7 @@ static long sleep_syscall(long number, ...);
 
 #define leat_shm_msg_open        sleep_msg_open
 #define leat_shm_msg_least_bytes sleep_msg_least_bytes
+#define leat_shm_msg_queue_bytes sleep_msg_queue_bytes
 
 #define __atomic_load_n(word, order)                                                               \
     ((__typeof__(*(word)))sleep_load((const void *)(word), (order)))

@@ -522,7 +522,11 @@ static void test_printed_values_can_be_read_again(void **state)
                                                       [SETTING_BLOCKS] = "12",
                                                       [SETTING_SPIN] = "0",
                                                       [SETTING_LOG] = "debug",
-                                                      [SETTING_TRACE] = "some.json"};
+                                                      [SETTING_TRACE] = "some.json",
+                                                      [SETTING_MSG_BUDGET] = "48M",
+                                                      [SETTING_MSG_PEERS] = "40",
+                                                      [SETTING_MSG_EAGER] = "16K",
+                                                      [SETTING_MSG_SHARE] = "2G"};
     for (int id = 0; id < SETTING_COUNT; id++)
         setenv(leat_settings[id].name, values[id], 1);
     struct config config = load(NULL);
