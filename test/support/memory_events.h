@@ -32,6 +32,7 @@ struct memory {
     uint64_t bytes;
     int owner, peer; /* peer -1: for all */
     uint32_t generation, under_way;
+    uint64_t born;              /* the owner's changes then */
     bool live, exposed, parked; /* parked: freed, and kept to see who stores to it */
 };
 
@@ -42,8 +43,8 @@ struct endpoint {
     struct memory *memory; /* [memory_count]: a token depends on its owner's history alone */
     uint32_t memory_count, memory_capacity;
     uint32_t queue_used, puts_under_way;
-    uint64_t events_begun, changes;
-    uint64_t learnt; /* hash of what calls have answered */
+    uint64_t events_begun, changes; /* exposing and hiding in vain is no change */
+    uint64_t learnt;                /* hash of what calls have answered */
     bool open, dead, peeked;
 };
 

@@ -57,9 +57,14 @@ struct endpoint *memory_endpoint(struct memory_fabric *fabric, int rank)
     return endpoint;
 }
 
+static struct endpoint *self_at_end(struct msg_net *net)
+{
+    return (struct endpoint *)(void *)net;
+}
+
 static struct endpoint *self(struct msg_net *net)
 {
-    struct endpoint *endpoint = (struct endpoint *)(void *)net;
+    struct endpoint *endpoint = self_at_end(net);
     if (endpoint->dead || !endpoint->open)
         memory_misuse(endpoint->fabric, "rank %d was closed, or is dead, and goes on", net->rank);
     return endpoint;
@@ -181,13 +186,14 @@ static int net_alloc(struct msg_net *net, uint64_t bytes, void **address, struct
         free(memory);
         return -ENOMEM;
     }
+    self(net)->changes++;
     *address = memory;
     return 0;
 }
 
 static void net_free(struct msg_net *net, void *address, uint64_t bytes)
 {
-    struct endpoint *endpoint = self(net);
+    struct endpoint *endpoint = self_at_end(net);
     struct memory_fabric *fabric = endpoint->fabric;
     for (size_t i = 0; i < endpoint->memory_count; i++) {
         struct memory *memory = &endpoint->memory[i];
@@ -226,7 +232,7 @@ static int net_expose(struct msg_net *net, int peer, const void *address, uint64
 
 static void net_hide(struct msg_net *net, const struct msg_token *token)
 {
-    struct endpoint *endpoint = self(net);
+    struct endpoint *endpoint = self_at_end(net);
     struct memory_fabric *fabric = endpoint->fabric;
     size_t index = (uint32_t)token->word[0];
     struct memory *memory = index < endpoint->memory_count ? &endpoint->memory[index] : NULL;
@@ -238,7 +244,11 @@ static void net_hide(struct msg_net *net, const struct msg_token *token)
     if (memory->under_way)
         memory_misuse(fabric, "rank %d hides %llu bytes with %u operations under way to them",
                       net->rank, (unsigned long long)memory->bytes, memory->under_way);
-    endpoint->changes++;
+    // Nobody was told of it: a state that is compared with others is as it was before.
+    if (fabric->options.manual && memory->born == endpoint->changes)
+        memory->generation--;
+    else
+        endpoint->changes++;
     memory_release(fabric, memory);
 }
 
@@ -403,7 +413,7 @@ static void release_all(struct endpoint *endpoint)
 
 static void net_close(struct msg_net *net)
 {
-    struct endpoint *endpoint = (struct endpoint *)(void *)net;
+    struct endpoint *endpoint = self_at_end(net);
     size_t held = memory_fabric_held(endpoint->fabric, net->rank);
     if (held)
         memory_misuse(endpoint->fabric, "rank %d closes with %zu pieces of memory not given back",
@@ -498,10 +508,15 @@ void memory_fabric_on_sleep(struct memory_fabric *fabric, void (*sleeps)(void *u
     fabric->sleeps_user = user;
 }
 
-const char *memory_fabric_misuse(struct memory_fabric *fabric)
+const char *memory_fabric_misuse(const struct memory_fabric *fabric)
+{
+    return fabric->misuse[0] ? fabric->misuse : NULL;
+}
+
+const char *memory_fabric_check(struct memory_fabric *fabric)
 {
     memory_unpark_all(fabric);
-    return fabric->misuse[0] ? fabric->misuse : NULL;
+    return memory_fabric_misuse(fabric);
 }
 
 uint64_t memory_fabric_refused(const struct memory_fabric *fabric)
@@ -553,6 +568,16 @@ uint64_t memory_fabric_visible(const struct memory_fabric *fabric, int rank)
             hash = memory_hash(memory_mix(hash, i), endpoint->memory[i].address,
                                endpoint->memory[i].bytes);
     return hash;
+}
+
+uint64_t memory_fabric_learnt(const struct memory_fabric *fabric, int rank)
+{
+    return fabric->endpoint[rank]->learnt;
+}
+
+void memory_fabric_unlearn(struct memory_fabric *fabric, int rank, uint64_t learnt)
+{
+    fabric->endpoint[rank]->learnt = learnt;
 }
 
 uint64_t memory_fabric_changes(const struct memory_fabric *fabric, int rank)

@@ -59,7 +59,7 @@ void memory_fabric_free(struct memory_fabric *fabric);
 struct msg_net *memory_fabric_open(struct memory_fabric *fabric, int rank);
 
 /* The rank dies: what it has under way is lost, what others have under way to it fails. Its own
- * endpoint takes no more calls but close. */
+ * endpoint takes no more calls but those that give memory back, and close. */
 void memory_fabric_kill(struct memory_fabric *fabric, int rank);
 
 /* Called when an engine would sleep until something arrives, so that others can be run. */
@@ -67,7 +67,9 @@ void memory_fabric_on_sleep(struct memory_fabric *fabric, void (*sleeps)(void *u
                             void *user);
 
 /* The first thing that no engine may do, or NULL. */
-const char *memory_fabric_misuse(struct memory_fabric *fabric);
+const char *memory_fabric_misuse(const struct memory_fabric *fabric);
+/* The same, stores to freed memory included: looks at all of that. */
+const char *memory_fabric_check(struct memory_fabric *fabric);
 
 /* Made-up tokens and offsets seen so far (hostile). */
 uint64_t memory_fabric_refused(const struct memory_fabric *fabric);
@@ -103,6 +105,9 @@ void memory_fabric_describe(const struct memory_fabric *fabric, size_t choice, c
 uint64_t memory_fabric_hash(const struct memory_fabric *fabric);
 /* Of all that `rank` could see at its next progress: queue, own memory, finished transfers. */
 uint64_t memory_fabric_visible(const struct memory_fabric *fabric, int rank);
+/* What calls of `rank` were answered so far; and back to that, where they changed nothing. */
+uint64_t memory_fabric_learnt(const struct memory_fabric *fabric, int rank);
+void memory_fabric_unlearn(struct memory_fabric *fabric, int rank, uint64_t learnt);
 /* Calls of `rank` so far that changed something. */
 uint64_t memory_fabric_changes(const struct memory_fabric *fabric, int rank);
 

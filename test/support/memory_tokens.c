@@ -53,7 +53,7 @@ struct memory *memory_register(struct endpoint *endpoint, int peer, void *addres
     token->word[0] = (uint64_t)memory->generation << 32 | index;
     token->word[1] = secret(endpoint, index, memory->generation);
     token->word[2] = ~token->word[1];
-    endpoint->changes++;
+    memory->born = endpoint->changes;
     return memory;
 }
 
