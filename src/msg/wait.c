@@ -4,7 +4,8 @@
 // Algorithm: rounds of progress; while they find nothing, spin for LEAT_SPIN, give the core away,
 // then sleep in the network until something arrives, at most 20 ms at a time. Where giving the core
 // away brings the message, whoever sent it needed this core: the next waits spin for half as long,
-// until spinning succeeds again. Every time it has slept the
+// until spinning succeeds again; where a short wait ended in sleep, the next one spins through it.
+// Every time it has slept the
 // peers in use are asked whether they are alive, and what waited for one that is not ends. A wait
 // that lasts longer than the job's time-out says what it waits for, again and again. Advantage:
 // more ranks than cores work, and nobody waits for the dead. Disadvantage: the death of a peer is
@@ -25,6 +26,7 @@
 
 #define SLEEP_NS      20000000u
 #define SPIN_LEAST_NS 500
+#define LONG_WAITS    20 /* times LEAT_SPIN: what takes longer is worth a sleep */
 #define YIELDS        16
 #define CROWD_YIELDS  256
 #define SPINS_A_LOOK  32 /* idle rounds between two looks at the clock */
@@ -44,14 +46,23 @@ void msg_spin_failed(struct msg_engine *engine)
 
 void msg_spin_succeeded(struct msg_engine *engine)
 {
-    uint64_t most = engine->job ? engine->job->config.spin_ns : 0;
-    engine->spin_ns = 2 * engine->spin_ns < most ? 2 * engine->spin_ns : most;
+    uint64_t usual = engine->job ? engine->job->config.spin_ns : 0;
+    engine->spin_ns = 2 * engine->spin_ns < usual ? 2 * engine->spin_ns : usual;
+}
+
+// What came after `waited_ns` found this rank asleep. Waking takes long, and makes the other side
+// sleep in its turn: spinning through one such wait breaks the circle.
+static void spin_slept(struct msg_engine *engine, uint64_t waited_ns)
+{
+    uint64_t usual = engine->job ? engine->job->config.spin_ns : 0;
+    bool soon = waited_ns < LONG_WAITS * usual;
+    engine->spin_ns = soon && 2 * waited_ns > usual ? 2 * waited_ns : usual;
 }
 
 static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
 {
     const struct leat_job *job = waiter->engine->job;
-    waiter->begin_ns = now_ns;
+    waiter->begin_ns = waiter->idle_ns = now_ns;
     waiter->deadline_ns = waiter->timeout_s < 0 || waiter->timeout_s > 1e9
                               ? UINT64_MAX
                               : now_ns + (uint64_t)(waiter->timeout_s * 1e9);
@@ -133,9 +144,10 @@ int msg_waiter_idle(struct msg_waiter *waiter)
 int msg_waiter_busy(struct msg_waiter *waiter)
 {
     struct msg_engine *engine = waiter->engine;
-    if (waiter->yields && waiter->yields <= YIELDS)
+    bool slept = waiter->yields > YIELDS;
+    if (waiter->yields && !slept)
         msg_spin_failed(engine);
-    else if (waiter->begin_ns && !waiter->yields)
+    else if (waiter->begin_ns && !slept)
         msg_spin_succeeded(engine);
     waiter->idle = 0;
     waiter->yields = 0;
@@ -146,7 +158,10 @@ int msg_waiter_busy(struct msg_waiter *waiter)
     uint64_t now_ns = leat_now_ns();
     if (!waiter->begin_ns)
         begin_clock(waiter, now_ns);
+    if (slept)
+        spin_slept(engine, now_ns - waiter->idle_ns);
     // Something moved: spinning is worth its while again.
+    waiter->idle_ns = now_ns;
     waiter->spin_until_ns = now_ns + engine->spin_ns;
     if (look)
         waiter->checked |= check_alive(engine, now_ns);

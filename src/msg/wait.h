@@ -16,6 +16,7 @@ struct msg_waiter {
     double timeout_s;
     uint64_t begin_ns; /* 0: the clock has not been looked at */
     uint64_t deadline_ns, spin_until_ns, report_ns;
+    uint64_t idle_ns;    /* since when nothing has come */
     uint64_t idle, busy; /* rounds */
     bool checked;        /* peers were asked after; the caller may clear it */
     unsigned yields;
