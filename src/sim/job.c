@@ -242,7 +242,7 @@ int sim_job_run(struct sim_job *job, sim_program *program, void *user)
     job->user = user;
     job->left = job->rank_count;
     job->fabric.run = run_rank;
-    job->fabric.fetch = getenv("NOFETCH") ? NULL : fetch_rank;
+    job->fabric.fetch = fetch_rank;
     job->fabric.user = job;
     for (int i = 0; i < job->rank_count; i++)
         if (job->fabric.rank[i].cpu_ps > begin_ps)
