@@ -154,6 +154,29 @@ static int decompose(struct md_rank *rank)
     return choose_grid(rank, decomposition->grid);
 }
 
+// The molecules of rank r are those before share_begin(r + 1).
+static int64_t share_begin(const struct md_rank *rank, int r)
+{
+    return rank->system.topology->molecule_count * r / rank->rank_count;
+}
+
+// Of a molecule, or with their number the number of atoms.
+static int64_t first_atom(const struct md_topology *topology, int64_t molecule)
+{
+    if (molecule == topology->molecule_count)
+        return topology->atom_count;
+    const struct md_molecule_block *block = &topology->blocks[md_find_block(topology, molecule)];
+    return block->first_atom +
+           (molecule - block->first_molecule) * topology->molecule_types[block->type].atom_count;
+}
+
+static int64_t share_atoms(const struct md_rank *rank, int r)
+{
+    const struct md_topology *topology = rank->system.topology;
+    return first_atom(topology, share_begin(rank, r + 1)) -
+           first_atom(topology, share_begin(rank, r));
+}
+
 static void take_molecule(struct md_rank *rank, const struct md_molecule_block *block,
                           int64_t molecule)
 {
@@ -166,41 +189,37 @@ static void take_molecule(struct md_rank *rank, const struct md_molecule_block *
         domain->id[to + i] = first + i;
         domain->site[to + i] = system->first_site[block->type] + i;
     }
-    size_t bytes = 3 * (size_t)atoms * sizeof(double);
-    memcpy(domain->atoms.x_nm + 3 * to, system->input->x_nm + 3 * first, bytes);
-    memcpy(domain->atoms.v_nm_ps + 3 * to, system->input->v_nm_ps + 3 * first, bytes);
     domain->atoms.count += atoms;
     domain->group_start[++domain->group_count] = (uint32_t)domain->atoms.count;
 }
 
-static int take_share(struct md_rank *rank)
+static void take_share(struct md_rank *rank)
 {
     const struct md_topology *topology = rank->system.topology;
-    struct md_domain *domain = &rank->domain;
-    int64_t molecules = topology->molecule_count;
-    int64_t begin = molecules * rank->rank / rank->rank_count;
-    int64_t end = molecules * (rank->rank + 1) / rank->rank_count;
-    uint32_t atoms = 0;
+    int64_t begin = share_begin(rank, rank->rank), end = share_begin(rank, rank->rank + 1);
     int b = md_find_block(topology, begin);
-    for (int64_t m = begin; m < end; m++) {
-        while (m >= topology->blocks[b].first_molecule + topology->blocks[b].count)
-            b++;
-        atoms += (uint32_t)topology->molecule_types[topology->blocks[b].type].atom_count;
-    }
-    int error = md_domain_reserve(domain, (uint32_t)(end - begin), atoms);
-    if (error)
-        return error;
-    domain->group_start[0] = 0;
-    b = md_find_block(topology, begin);
+    rank->domain.group_start[0] = 0;
     for (int64_t m = begin; m < end; m++) {
         while (m >= topology->blocks[b].first_molecule + topology->blocks[b].count)
             b++;
         take_molecule(rank, &topology->blocks[b], m);
     }
-    return md_local_home(rank);
 }
 
-int md_domain_open(struct md_rank *rank)
+// Rank 0's coordinates and velocities, to each rank those of its share.
+static int deal_coordinates(struct md_rank *rank, uint64_t *counts)
+{
+    const struct gro *input = rank->system.input;
+    struct md_atoms *atoms = &rank->domain.atoms;
+    uint64_t own = 3 * (uint64_t)share_atoms(rank, rank->rank);
+    for (int r = 0; r < rank->rank_count; r++)
+        counts[r] = 3 * (uint64_t)share_atoms(rank, r);
+    int error = md_deal(rank, input ? input->x_nm : NULL, counts, atoms->x_nm, own);
+    return error ? error
+                 : md_deal(rank, input ? input->v_nm_ps : NULL, counts, atoms->v_nm_ps, own);
+}
+
+static int prepare(struct md_rank *rank)
 {
     struct md_domain *domain = &rank->domain;
     uint32_t bytes = rank->options->precision == MD_DOUBLE ? 3 * sizeof(double) : 3 * sizeof(float);
@@ -210,7 +229,27 @@ int md_domain_open(struct md_rank *rank)
     int error = decompose(rank);
     if (!error)
         error = md_list_create(&rank->system.interaction, rank->options->precision, &domain->list);
-    return error ? error : take_share(rank);
+    if (error)
+        return error;
+    int64_t groups = share_begin(rank, rank->rank + 1) - share_begin(rank, rank->rank);
+    return md_domain_reserve(domain, (uint32_t)groups, (uint32_t)share_atoms(rank, rank->rank));
+}
+
+int md_domain_open(struct md_rank *rank)
+{
+    uint64_t *counts = calloc((size_t)rank->rank_count, sizeof *counts);
+    int error = counts
+                    ? prepare(rank)
+                    : leat_fail(-ENOMEM, "no memory for the shares of %d ranks", rank->rank_count);
+    // Nothing is dealt to ranks that have given up.
+    error = md_agree(rank, error);
+    if (!error)
+        error = deal_coordinates(rank, counts);
+    free(counts);
+    if (error)
+        return error;
+    take_share(rank);
+    return md_local_home(rank);
 }
 
 static void drop_plan(struct md_domain *domain)
@@ -320,7 +359,7 @@ static int make_plan(struct md_rank *rank, leat_plan_info *info)
     if (error)
         return error;
     domain->element_count = info->element_count;
-    error = leat_agree(rank->job, reserve_elements(domain, info->element_count));
+    error = md_agree(rank, reserve_elements(domain, info->element_count));
     return error ? error : open_halo(rank);
 }
 
@@ -380,7 +419,7 @@ int md_domain_partition(struct md_rank *rank)
     drop_plan(domain);
     int error = migrate(rank);
     if (!error)
-        error = leat_agree(rank->job, md_local_home(rank));
+        error = md_agree(rank, md_local_home(rank));
     if (!error)
         error = make_plan(rank, &info);
     if (error)
@@ -395,7 +434,7 @@ int md_domain_partition(struct md_rank *rank)
         error = md_local_ghosts(rank);
     if (!error)
         error = build_list(rank, info.zone);
-    error = leat_agree(rank->job, error);
+    error = md_agree(rank, error);
     md_clock_lap(&rank->clock, PHASE_LIST);
     return error;
 }

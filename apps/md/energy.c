@@ -2,7 +2,7 @@
 // Sums over ranks: energies, virial, pressure, the conserved energy; and the watches kept over
 // them.
 //
-// Every rank gets the same sums, added in rank order, so all decide alike without being told.
+// Every rank gets the same sums, to the bit, so all decide alike without being told.
 // Advantage: one reduction a step that wants energies, none in other steps. Disadvantage: the last
 // digits of energies depend on the number of ranks.
 
@@ -120,7 +120,7 @@ int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double hea
     sum[SUM_EKIN] = 0.5 * (md_trace(rank->ekin_before) + md_trace(rank->ekin_after));
     sum[SUM_EKIN_AFTER] = md_trace(rank->ekin_after);
     sum_forces(&rank->domain.atoms, sum + SUM_FORCE, sum + SUM_FORCE_LENGTH);
-    int error = leat_reduce(rank->job, REDUCE_SUM, sum, SUM_COUNT);
+    int error = md_sum(rank, sum, SUM_COUNT);
     if (error)
         return error;
     set_energy(rank, sum, heat);
@@ -132,13 +132,13 @@ int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double hea
 int md_kinetic_sum(struct md_rank *rank)
 {
     rank->ekin_half = md_trace(rank->ekin_after);
-    return leat_reduce(rank->job, REDUCE_SUM, &rank->ekin_half, 1);
+    return md_sum(rank, &rank->ekin_half, 1);
 }
 
 int md_check_count(struct md_rank *rank)
 {
     double count = rank->domain.atoms.count;
-    int error = leat_reduce(rank->job, REDUCE_SUM, &count, 1);
+    int error = md_sum(rank, &count, 1);
     if (error)
         return error;
     if (count == (double)rank->system.atom_count)

@@ -6,7 +6,8 @@
  *     domain.c   partition: who has, who sees what local.c    topology of the atoms at hand
  *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
  *     energy.c   sums over ranks, watches          output.c   files
- *     report.c   what people and programs read
+ *     together.c collectives                       report.c   what people and programs read
+ *     system_share.c what rank 0 has read, to all
  *
  * State (x, v, f of home atoms) is in double. What travels, and what the pair loop reads, are
  * images of it in regions: float in mixed precision, double in double.
@@ -21,6 +22,7 @@
 #include "md/nonbonded.h"
 #include "md/options.h"
 #include "md/system.h"
+#include "md/together.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -83,6 +85,7 @@ struct md_rank {
     const struct md_options *options;
     struct md_system system;
     struct md_domain domain;
+    struct md_together together;
     struct md_clock clock;
     int64_t step;                         /* that is being made */
     double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after */
@@ -95,6 +98,11 @@ struct md_rank {
     bool looping;   /* errors from here on are printed by the rank that met them */
     bool alike;     /* but this one, which every rank has met */
 };
+
+/* ---- system_share.c ---- */
+/* Rank 0 reads the input; all get the same system and the same verdict. Coordinates stay with rank
+ * 0 until md_domain_open deals them out. Errors of md_system_load. Collective. */
+int md_system_share(struct md_rank *rank);
 
 /* ---- domain.c ---- */
 /* Takes this rank's share of the input's molecules, in file order. Collective. */

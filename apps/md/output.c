@@ -128,13 +128,13 @@ int md_collect(struct md_rank *rank)
     if (!rank->options->out && !rank->options->forces)
         return 0;
     leat_region *region = NULL;
-    int error = leat_agree(rank->job, publish(rank, &region));
+    int error = md_agree(rank, publish(rank, &region));
     if (!error && rank->rank == 0)
         error = make_room(rank);
     for (int from = 0; !error && rank->rank == 0 && from < rank->rank_count; from++)
         error = fetch_from(rank, from, region);
     // Nobody takes its atoms back before rank 0 has seen them.
-    error = leat_agree(rank->job, error);
+    error = md_agree(rank, error);
     leat_region_free(region);
     return error;
 }

@@ -2,7 +2,7 @@
 // The end of a run: what all ranks measured, added up, and the page that people read.
 //
 // Advantage: one reduction for times, paths and counts together. Disadvantage: it limits how many
-// there may be (LEAT_REDUCE_WORDS).
+// there may be (MD_SUM_WORDS).
 
 #include "md/report.h"
 
@@ -47,7 +47,7 @@ enum word {
     WORD_COUNT = WORD_COUNTS + 5
 };
 
-_Static_assert(WORD_COUNT <= LEAT_REDUCE_WORDS, "a report is one reduction");
+_Static_assert(WORD_COUNT <= MD_SUM_WORDS, "a report is one reduction");
 
 // Rows carry the same names on every rank; which of them carried something differs.
 static void book_paths(const leat_stats *stats, const leat_path_report *rows, double *word)
@@ -67,7 +67,7 @@ static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD
     int error = leat_stats_read(rank->job, LEAT_ALL_PEERS, &stats);
     if (!error)
         error = leat_path_query(rank->job, (rank->rank + 1) % rank->rank_count, 0, rows);
-    error = leat_agree(rank->job, error);
+    error = md_agree(rank, error);
     if (error)
         return error;
     memset(word, 0, WORD_COUNT * sizeof *word);
@@ -79,7 +79,7 @@ static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD
     word[WORD_COUNTS + 2] = (double)stats.signal_waits;
     word[WORD_COUNTS + 3] = (double)stats.wait_ns * 1e-9;
     word[WORD_COUNTS + 4] = (double)stats.arena_peak_bytes;
-    return leat_reduce(rank->job, REDUCE_SUM, word, WORD_COUNT);
+    return md_sum(rank, word, WORD_COUNT);
 }
 
 static void set_times(const struct md_rank *rank, const double *word, struct md_report *report)

@@ -3,9 +3,9 @@
 //
 // Errors are printed once a cause. Until the loop begins all ranks come to the same verdict and
 // rank 0 prints it. In the loop the rank that met the error prints it, and closes the job with it
-// as the reason, which is what its peers then find. When a rank was killed, all that miss it say
-// so. Advantage: a user reads the cause and not its echoes. Disadvantage: a rank that cannot print
-// any more leaves nobody to say why.
+// as the reason, which is what its peers then find. When a rank was killed or stopped, at any time,
+// all that miss it say so. Advantage: a user reads the cause and not its echoes. Disadvantage: a
+// rank that cannot print any more leaves nobody to say why.
 
 #include "core/error.h"
 #include "core/log.h"
@@ -63,12 +63,9 @@ static void drop_input(struct md_rank *rank)
 
 static int set_up(struct md_rank *rank)
 {
-    int error = leat_agree(rank->job, rank->rank == 0 ? md_check_outputs(rank->options) : 0);
+    int error = md_system_share(rank);
     if (!error)
-        error =
-            leat_agree(rank->job, md_system_load(rank->options, rank->rank == 0, &rank->system));
-    if (!error)
-        error = leat_agree(rank->job, md_domain_open(rank));
+        error = md_agree(rank, md_domain_open(rank));
     if (error)
         return error;
     drop_input(rank);
@@ -80,7 +77,7 @@ static int finish(struct md_rank *rank)
     struct md_report report;
     int error = md_report_make(rank, &report);
     if (!error)
-        error = leat_agree(rank->job, md_write_files(rank));
+        error = md_agree_on_files(rank, md_write_files(rank));
     // One more verdict, so that no rank ends well while rank 0 cannot print.
     int printed = 0;
     if (!error && rank->rank == 0) {
@@ -89,7 +86,7 @@ static int finish(struct md_rank *rank)
         else
             md_report_text(&report, stdout);
     }
-    return error ? error : leat_agree(rank->job, printed);
+    return error ? error : md_agree_on_files(rank, printed);
 }
 
 static int exit_status(int error)
@@ -129,7 +126,8 @@ static void follow(const struct md_rank *rank)
 
 static bool is_mine_to_print(const struct md_rank *rank, int error)
 {
-    if (!rank->looping || rank->alike)
+    bool misses = error == -ETIMEDOUT || error == -ECONNRESET; // perhaps rank 0 itself
+    if (!misses && (!rank->looping || rank->alike))
         return rank->rank == 0;
     return error != -EREMOTEIO && !(error == -ECONNRESET && told_by_peer(rank));
 }
@@ -169,7 +167,8 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     md_domain_close(&rank->domain);
     md_system_free(&rank->system);
     free(rank->forces);
-    free(rank);
     leat_close(job, error ? detail : NULL);
+    md_together_end(&rank->together);
+    free(rank);
     return exit_status(error);
 }

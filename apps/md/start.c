@@ -20,7 +20,7 @@ int md_stop_centre(struct md_rank *rank)
 {
     double sum[4];
     md_momentum(&rank->domain.atoms, sum, sum + 3);
-    int error = leat_reduce(rank->job, REDUCE_SUM, sum, 4);
+    int error = md_sum(rank, sum, 4);
     if (error || !(sum[3] > 0.0))
         return error;
     double velocity[3] = {sum[0] / sum[3], sum[1] / sum[3], sum[2] / sum[3]};
@@ -79,11 +79,11 @@ int md_start(struct md_rank *rank)
 {
     const struct md_settings *settings = &rank->system.settings;
     bool moves = settings->steps > 0, fresh = moves && !settings->continuation;
-    int error = fresh ? leat_agree(rank->job, constrain(rank)) : 0;
+    int error = fresh ? md_agree(rank, constrain(rank)) : 0;
     if (!error && settings->gen_vel)
         error = generate(rank);
     if (!error && fresh)
-        error = leat_agree(rank->job, half_step_back(rank));
+        error = md_agree(rank, half_step_back(rank));
     if (!error && fresh && settings->remove_com)
         error = md_stop_centre(rank);
     if (error)

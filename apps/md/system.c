@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Puts the three input files together: settings, topology, coordinates.
 //
-// Every rank reads the files itself. Advantage: nothing has to be sent, and all ranks come to the
-// same verdict without talking. Disadvantage: a rank holds all coordinates until the ranks have
-// taken their shares, and a parallel file system sees as many readers as there are ranks.
+// Everything that follows from the files alone is derived here, so that whoever has read them can
+// hand on plain numbers. Advantage: one reader, and one place where an input is refused.
+// Disadvantage: the reader holds all coordinates at once.
 
 #include "md/system.h"
 

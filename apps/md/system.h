@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is in the box and how it interacts, put together from the three input files: the same on
- * every rank, and not touched once the run has begun.
+ * every rank, and not touched once the run has begun. Arrays that are added here have to be added
+ * to system_share.c.
  */
 #ifndef MD_SYSTEM_H
 #define MD_SYSTEM_H
@@ -27,7 +28,7 @@ struct md_site {
 struct md_system {
     struct md_settings settings;
     struct md_topology *topology;
-    struct gro *input;     /* molecules whole and in the box; dropped after the ranks took theirs */
+    struct gro *input;     /* rank 0: molecules whole and in the box, until all have theirs */
     struct md_site *sites; /* of all molecule types, one after the other */
     int site_count;
     int *first_site; /* [molecule_type_count] */

@@ -40,6 +40,21 @@ def test_a_missing_file_is_named_once(directory):
         assert len(own_lines(text)) == 1 and "missing.gro" in own_lines(text)[0], text
 
 
+def test_a_fault_in_an_included_file_is_told_once_by_file_and_line(directory):
+    gro, top, mdp = leat_md.water()
+    itp = pathlib.Path(directory) / "spce.itp"
+    lines = (top.parent / "spce.itp").read_text(encoding="utf-8").splitlines()
+    row = next(i for i, line in enumerate(lines) if "settles" in line) + 1
+    lines.insert(row, "no number here")
+    itp.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    own = pathlib.Path(directory) / "water.top"
+    own.write_text(top.read_text(encoding="utf-8"), encoding="utf-8")
+    for options in ((), ("-n", 4), ("-n", 4, "--rank-threads")):
+        text = fails(directory, (gro, own, mdp), *options, timeout=20)
+        assert len(own_lines(text)) == 1, text
+        assert f"spce.itp:{row + 1}" in own_lines(text)[0], text
+
+
 def test_files_that_do_not_fit_are_refused(directory):
     files = edited(directory, "short.gro", lambda lines: [lines[0], " 2997", *lines[2:-4],
                                                           lines[-1]])

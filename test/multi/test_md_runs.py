@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of `leat md` that move: what has to be the same to the bit, and what to rounding."""
 import math
+import os
 import pathlib
+import shutil
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import compare  # noqa: E402
@@ -29,6 +32,24 @@ def test_two_runs_agree_to_the_bit(directory):
     for options in (("-n", 1), ("-n", 4), (*DOUBLE, "-n", 8, "--grid", "2x2x2")):
         run = (*options, "--steps", 60)
         same(directory, run, run)
+
+
+def test_files_are_read_once_for_all_ranks(directory):
+    pipes = [pathlib.Path(directory) / path.name for path in leat_md.water()]
+    shutil.copy(leat_md.DATA / "spce.itp", directory)
+    plain = leat_md.Run(directory, leat_md.water(), "-n", 4, "--steps", 0, "--json").report()
+    for launch in ((), ("--rank-threads",)):
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        writers = [threading.Thread(target=pipe.write_bytes, args=(path.read_bytes(),), daemon=True)
+                   for pipe, path in zip(pipes, leat_md.water())]
+        for writer in writers:
+            writer.start()
+        run = leat_md.Run(directory, pipes, "-n", 4, "--steps", 0, "--json", *launch)
+        assert run.report()["energy"] == plain["energy"]
+        for writer, pipe in zip(writers, pipes):
+            writer.join()
+            pipe.unlink()
 
 
 def test_modes_and_launches_agree_to_the_bit(directory):

@@ -48,9 +48,9 @@ static int prepare(struct rank_thread *self, const struct md_options *options, s
 {
     *rank = (struct md_rank){
         .job = self->job, .rank = self->rank, .rank_count = self->rank_count, .options = options};
-    int error = leat_agree(self->job, md_system_load(options, false, &rank->system));
+    int error = md_system_share(rank);
     if (!error)
-        error = leat_agree(self->job, md_domain_open(rank));
+        error = md_agree(rank, md_domain_open(rank));
     return error ? error : md_domain_partition(rank);
 }
 
