@@ -16,11 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LETTER_CONTEXT                                                                             \
-    (UINT32_MAX - 1)           /* communicators are numbered from below, and end before            \
-                                */
-#define FIRST_BYTES 8192       /* of the first message, head included */
-#define NO_LETTER   UINT64_MAX /* instead of a size: the sender failed */
+/* Communicators are numbered from below, and end before it. */
+#define LETTER_CONTEXT (UINT32_MAX - 1)
+#define FIRST_BYTES    8192       /* of the first message, head included */
+#define NO_LETTER      UINT64_MAX /* instead of a size: the sender failed */
 
 struct letter_head {
     uint64_t bytes, unused;
