@@ -130,7 +130,7 @@ static int ask_for(const struct wanted *wanted, const struct msg_envelope *envel
     struct msg_engine *engine = wanted->comm->engine;
     // What the sender may send without announcing it: by ring, or in the packet that gives it.
     bool whole =
-        envelope->bytes <= engine->tuning.eager_bytes || envelope->bytes <= MSG_PACKET_PAYLOAD;
+        envelope->bytes <= engine->tuning.eager_most || envelope->bytes <= MSG_PACKET_PAYLOAD;
     uint64_t bytes = whole ? envelope->bytes : 0;
     void *memory = bytes ? msg_alloc(&engine->pools, POOL_WORK, bytes) : NULL;
     if (bytes && !memory)

@@ -65,16 +65,24 @@ static bool divide(struct msg_engine *engine)
 }
 
 // A message by ring has to find room as a whole.
-static void fit_eager(struct msg_tuning *tuning)
+static uint32_t fitting(const struct msg_tuning *tuning, uint32_t bytes)
 {
     uint64_t bulk = tuning->ring_bulk_bytes, fragment = tuning->fragment_bytes;
     uint64_t slots = tuning->ring_slots;
-    while (tuning->eager_bytes > MSG_SLOT_PAYLOAD) {
-        uint64_t count = (tuning->eager_bytes + fragment - 1) / fragment;
-        if (count <= slots && tuning->eager_bytes + fragment + 64 * count <= bulk)
-            return;
-        tuning->eager_bytes -= tuning->eager_bytes / 8 + 1;
+    while (bytes > MSG_SLOT_PAYLOAD) {
+        uint64_t count = (bytes + fragment - 1) / fragment;
+        if (count <= slots && bytes + fragment + 64 * count <= bulk)
+            break;
+        bytes -= bytes / 64 + 1;
     }
+    return bytes;
+}
+
+static void fit_eager(struct msg_tuning *tuning)
+{
+    tuning->eager_bytes = fitting(tuning, tuning->eager_bytes);
+    tuning->eager_most =
+        tuning->eager_hop_bytes ? fitting(tuning, tuning->ring_bulk_bytes) : tuning->eager_bytes;
 }
 
 bool msg_budget_fits(const struct msg_tuning *tuning, int rank_count, uint64_t queue_bytes)

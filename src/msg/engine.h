@@ -32,16 +32,18 @@ struct msg_tuning {
     uint32_t ring_slots;      /* a power of two */
     uint32_t ring_bulk_bytes; /* a power of two */
     uint32_t fragment_bytes;
-    uint32_t eager_bytes;   /* largest message sent without announcing, by ring */
-    uint32_t direct_bytes;  /* smallest announced message copied directly rather than by pipe */
-    uint32_t share_bytes;   /* smallest one that both sides copy at once */
-    uint32_t chunk_bytes;   /* of direct copies */
-    uint32_t pipe_bytes;    /* a power of two */
-    uint32_t tree_bytes;    /* chunks of streams along trees of a torus */
-    uint32_t queue_window;  /* packets to a peer that may be unacknowledged */
-    uint32_t promote_after; /* messages by queue before a peer is given a ring */
-    uint32_t ring_limit;    /* peers with rings, at most */
-    uint32_t handle_limit;  /* announced sends and matched receives at a time */
+    uint32_t eager_bytes;     /* largest message sent without announcing, by ring, to a neighbour */
+    uint32_t eager_hop_bytes; /* so much more for each further hop (net->ops->distance) */
+    uint32_t eager_most;      /* to anybody; set by msg_engine_open */
+    uint32_t direct_bytes;    /* smallest announced message copied directly rather than by pipe */
+    uint32_t share_bytes;     /* smallest one that both sides copy at once */
+    uint32_t chunk_bytes;     /* of direct copies */
+    uint32_t pipe_bytes;      /* a power of two */
+    uint32_t tree_bytes;      /* chunks of streams along trees of a torus */
+    uint32_t queue_window;    /* packets to a peer that may be unacknowledged */
+    uint32_t promote_after;   /* messages by queue before a peer is given a ring */
+    uint32_t ring_limit;      /* peers with rings, at most */
+    uint32_t handle_limit;    /* announced sends and matched receives at a time */
 };
 
 enum ring_out_state {
@@ -124,6 +126,7 @@ struct msg_ring_out {
     struct msg_slot *slots; /* mapped, or NULL: by put */
     uint8_t *bulk;
     const uint32_t *asleep; /* the receiver's, or NULL */
+    uint32_t eager_bytes;   /* to this peer */
     struct msg_credit *credit;
     struct msg_token credit_token, token;
     uint64_t head, bulk_head;       /* written so far */

@@ -163,6 +163,17 @@ static void drop_ring_out(struct msg_engine *engine, struct msg_peer *peer)
     peer->out_state = OUT_NONE;
 }
 
+// A round trip costs more the longer the way is, a copy does not.
+static uint32_t eager_bytes_to(const struct msg_engine *engine, int rank)
+{
+    const struct msg_tuning *tuning = &engine->tuning;
+    struct msg_net *net = engine->net;
+    int hops = tuning->eager_hop_bytes && net->ops->distance ? net->ops->distance(net, rank) : 1;
+    uint64_t more = hops > 1 ? (uint64_t)(hops - 1) * tuning->eager_hop_bytes : 0;
+    uint64_t most = tuning->eager_most - tuning->eager_bytes;
+    return tuning->eager_bytes + (uint32_t)(more < most ? more : most);
+}
+
 static struct msg_ring_out *attach(struct msg_engine *engine, uint32_t index,
                                    const struct msg_token *token)
 {
@@ -181,6 +192,7 @@ static struct msg_ring_out *attach(struct msg_engine *engine, uint32_t index,
     ring->credit = credit;
     ring->token = *token;
     ring->peer = index;
+    ring->eager_bytes = eager_bytes_to(engine, rank);
     ring->slots = net->ops->map(net, rank, token, msg_ring_bytes(&engine->tuning));
     if (ring->slots)
         ring->bulk = (uint8_t *)(ring->slots + engine->tuning.ring_slots);

@@ -216,7 +216,7 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
     struct msg_ring_out *ring = engine->ring_out[peer->ring_out];
     uint64_t bytes = request->data.bytes;
     bool sent;
-    if (request->synchronous || bytes > engine->tuning.eager_bytes) {
+    if (request->synchronous || bytes > ring->eager_bytes) {
         sent = send_announced(engine, ring, peer->rank, request);
     } else if (bytes > MSG_SLOT_PAYLOAD) {
         sent = send_bulk(engine, ring, peer->rank, request);
