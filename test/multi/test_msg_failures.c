@@ -16,7 +16,7 @@
 #include <signal.h>
 #include <time.h>
 
-#define LIMIT_NS 1000000000u
+#define LATE "this came late:"
 
 static const struct msg_part parts[14];
 
@@ -50,7 +50,7 @@ static void expect_killed(struct rank_thread *self, int error, int rank, uint64_
     rank_check(self, strstr(leat_error_detail(), name[0]) || strstr(leat_error_detail(), name[1]),
                "rank %d is not named: %s", rank, leat_error_detail());
     double seconds = (double)(leat_now_ns() - begin_ns) * 1e-9;
-    rank_check(self, leat_now_ns() - begin_ns < LIMIT_NS, "after %.2f s", seconds);
+    rank_check(self, seconds < 1, "%s after %.2f s", LATE, seconds);
 }
 
 // ---- A rank is killed ----
@@ -112,7 +112,7 @@ static void killed_polling(struct rank_thread *self)
     victim(self, comm, &last);
     uint64_t begin = leat_now_ns();
     msg_fine(self, leat_recv(comm, msg_plain(&byte, 1), last, 1, NULL, &request));
-    while (error == -ETIMEDOUT && leat_now_ns() - begin < 2 * (uint64_t)LIMIT_NS)
+    while (error == -ETIMEDOUT && leat_now_ns() - begin < 2000000000u)
         error = msg_wait_one(&request, 0);
     expect_killed(self, error, last, begin);
 }
@@ -168,7 +168,7 @@ static void killed_transfer(struct rank_thread *self)
     int error = leat_send(comm, data, 1, 1, 0, NULL);
     rank_check(self, error == -ECONNRESET, "%d: %s", error, leat_error_detail());
     msg_says(self, "rank 1");
-    rank_check(self, leat_now_ns() - begin < 10 * (uint64_t)LIMIT_NS, "that took too long");
+    rank_check(self, leat_now_ns() - begin < 10000000000u, "%s after 10 s", LATE);
     free(memory);
 }
 
@@ -238,9 +238,16 @@ static void killed_collective(struct rank_thread *self)
     free(options.receive);
 }
 
+// Three tries: on a machine that is busy with others a second may pass in any one of them.
 static void survive(const char *name, int rank_count)
 {
-    msg_run_survivors(rank_count, name, rank_count - 1);
+    char failure[2048];
+    for (int i = 0; i < 3; i++)
+        if (msg_survived(rank_count, name, rank_count - 1, failure))
+            return;
+        else if (!strstr(failure, LATE))
+            break;
+    fail_msg("%s on %d processes: %s", name, rank_count, failure);
 }
 
 static void test_a_receive_from_a_killed_rank_ends(void **state)
