@@ -92,10 +92,10 @@ struct sim_machine {
     bool descriptor_push;       /* small puts push their descriptor and save the fetch */
     double software_send_ns;    /* CPU time of the message layer for one message, sending side */
     double software_receive_ns; /* and receiving side */
-    double command_ns;          /* of one command that is no message: a get, a completion, control */
-    double copy_gb_per_s;       /* of the CPU's copies, as from an eager slot to the receiver */
-    double combine_gb_per_s;    /* of its reductions, bytes of one operand; 0: they take no time */
-    uint64_t memory_bytes;      /* of a node, for reports */
+    double command_ns;       /* of one command that is no message: a get, a completion, control */
+    double copy_gb_per_s;    /* of the CPU's copies, as from an eager slot to the receiver */
+    double combine_gb_per_s; /* of its reductions, bytes of one operand; 0: they take no time */
+    uint64_t memory_bytes;   /* of a node, for reports */
     /* The barrier interface: reduces words in the network. barrier_words 0: there is none. */
     int barrier_words;       /* of 64 bits in one operation */
     double barrier_start_ns; /* from the CPU's start to the interface and back to the CPU */
