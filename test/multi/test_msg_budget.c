@@ -116,6 +116,7 @@ static void flood_receive(struct rank_thread *self, leat_comm *comm, const struc
 
 static void flood_with(struct rank_thread *self, const struct flood *flood)
 {
+    uint64_t before_bytes = msg_status_bytes("VmRSS:");
     leat_comm *comm = msg_world(self);
     if (!comm)
         return;
@@ -128,12 +129,11 @@ static void flood_with(struct rank_thread *self, const struct flood *flood)
         flood_send(self, comm, flood);
         msg_check_sent(self, before, flood->count / ((uint64_t)self->rank_count - 1));
     } else {
-        uint64_t before = msg_status_bytes("VmRSS:");
         msg_fill_pools(self, comm);
         uint64_t full = msg_status_bytes("VmRSS:");
         flood_receive(self, comm, flood);
         uint64_t after = msg_status_bytes("VmRSS:");
-        uint64_t growth = (full > after ? full : after) - before;
+        uint64_t growth = (full > after ? full : after) - before_bytes;
 #if !defined __SANITIZE_ADDRESS__ && !MSG_FEWER
         if (leat_launched())
             rank_check(self, growth < 20 << 20, "resident memory has grown by %llu bytes",
