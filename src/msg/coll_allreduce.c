@@ -9,9 +9,7 @@
 // Recursive halving (Rabenseifner): in round k such ranks exchange halves of what they still answer
 // for, and gather the results in reverse order. Advantage: log n steps, everything sent twice in
 // all. Disadvantage: halves lie apart, and partners ever farther away.
-// Ring: parts of the data go around once and are combined on their way, and around again.
-// Advantage: neighbours only, and each byte is combined where it is. Disadvantage: 2n steps, and
-// each part begins with another rank, so only for operations that commute.
+// Ring: coll_ring.c.
 
 #include "msg/coll.h"
 
@@ -209,29 +207,5 @@ enum coll_step_result coll_allreduce_halving(struct msg_schedule *schedule)
                            NULL, 0, 0);
         COLL_AWAIT(schedule, coll_exchange(schedule));
     }
-    COLL_END(schedule);
-}
-
-// ---- Ring ----
-
-// Leaves each rank with the combined part of the rank above it.
-enum coll_step_result coll_allreduce_ring(struct msg_schedule *schedule)
-{
-    const struct coll_call *call = &schedule->call;
-    int ranks = schedule->rank_count;
-    COLL_BEGIN(schedule);
-    for (schedule->i = 0; schedule->i < ranks - 1; schedule->i++) {
-        int sent = coll_rank(schedule, schedule->rank - schedule->i);
-        int kept = coll_rank(schedule, sent - 1);
-        uint64_t from = coll_part(schedule, sent, ranks), to = coll_part(schedule, kept, ranks);
-        const uint8_t *values = schedule->i ? call->receive : call->send;
-        coll_exchange_open(schedule, coll_rank(schedule, schedule->rank + 1), values + from,
-                           coll_part(schedule, sent + 1, ranks) - from,
-                           coll_rank(schedule, schedule->rank - 1), call->receive + to,
-                           coll_part(schedule, kept + 1, ranks) - to, schedule->chunk);
-        coll_exchange_fold(schedule, call->send + to, true);
-        COLL_AWAIT(schedule, coll_exchange(schedule));
-    }
-    schedule->mask = coll_rank(schedule, schedule->rank + 1);
     COLL_END(schedule);
 }

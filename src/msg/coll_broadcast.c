@@ -57,10 +57,13 @@ enum coll_step_result coll_broadcast_chain(struct msg_schedule *schedule)
     uint64_t bytes = schedule->call.count * schedule->call.element;
     int own = coll_from_root(schedule);
     bool last = own == schedule->rank_count - 1;
+    uint64_t chunk = schedule->engine->tuning.chain_bytes;
+    if (!chunk)
+        chunk = CHAIN_CHUNK;
     coll_in_open(&schedule->in, 0, 0, coll_rank(schedule, schedule->rank - 1),
-                 schedule->call.receive, own ? bytes : 0, CHAIN_CHUNK);
+                 schedule->call.receive, own ? bytes : 0, chunk);
     coll_out_open(&schedule->out, COLL_SLOTS, 0, coll_rank(schedule, schedule->rank + 1),
-                  schedule->call.receive, last ? 0 : bytes, CHAIN_CHUNK);
+                  schedule->call.receive, last ? 0 : bytes, chunk);
     schedule->bytes = own ? 0 : bytes; // there, and not handed on
     COLL_AWAIT(schedule, chain_move(schedule));
     COLL_END(schedule);
@@ -114,7 +117,8 @@ enum coll_step_result coll_parts_ring(struct msg_schedule *schedule)
         coll_exchange_open(
             schedule, coll_rank(schedule, schedule->rank + 1), schedule->call.receive + from,
             coll_part(schedule, sent + 1, ranks) - from, coll_rank(schedule, schedule->rank - 1),
-            schedule->call.receive + to, coll_part(schedule, received + 1, ranks) - to, 0);
+            schedule->call.receive + to, coll_part(schedule, received + 1, ranks) - to,
+            schedule->engine->tuning.part_bytes);
         COLL_AWAIT(schedule, coll_exchange(schedule));
     }
     COLL_END(schedule);

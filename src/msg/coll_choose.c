@@ -54,8 +54,7 @@ enum { REDUCE_SCATTER_PAIRWISE };
       coll_allreduce_doubling)                                                                     \
     X(LEAT_ALLREDUCE, ALLREDUCE_HALVING, "recursive-halving", BUFFER_CHUNKS, false,                \
       coll_allreduce_halving)                                                                      \
-    X(LEAT_ALLREDUCE, ALLREDUCE_RING, "ring", BUFFER_CHUNKS, true, coll_allreduce_ring,            \
-      coll_parts_ring)                                                                             \
+    X(LEAT_ALLREDUCE, ALLREDUCE_RING, "ring", BUFFER_CHUNKS, true, coll_allreduce_ring)            \
     X(LEAT_ALLREDUCE, ALLREDUCE_WORDS, "words", BUFFER_NONE, false, coll_words)                    \
     X(LEAT_ALLREDUCE, ALLREDUCE_TRINARY, "trinary", BUFFER_TREES, true, coll_allreduce_trinary)    \
     X(LEAT_GATHER, GATHER_LINEAR, "linear", BUFFER_NONE, false, coll_gather_linear)                \

@@ -40,10 +40,12 @@ struct msg_tuning {
     uint32_t chunk_bytes;     /* of direct copies */
     uint32_t pipe_bytes;      /* a power of two */
     uint32_t tree_bytes;      /* chunks of streams along trees of a torus */
-    uint32_t queue_window;    /* packets to a peer that may be unacknowledged */
-    uint32_t promote_after;   /* messages by queue before a peer is given a ring */
-    uint32_t ring_limit;      /* peers with rings, at most */
-    uint32_t handle_limit;    /* announced sends and matched receives at a time */
+    uint32_t chain_bytes;     /* and along the chain of a broadcast; 0: the algorithm's own */
+    uint32_t part_bytes;    /* messages that a part in a ring is cut into; 0: the buffer's chunks */
+    uint32_t queue_window;  /* packets to a peer that may be unacknowledged */
+    uint32_t promote_after; /* messages by queue before a peer is given a ring */
+    uint32_t ring_limit;    /* peers with rings, at most */
+    uint32_t handle_limit;  /* announced sends and matched receives at a time */
 };
 
 enum ring_out_state {

@@ -19,22 +19,44 @@
 #include <string.h>
 
 #define WATCH_WINDOWS 256
+#define EAGER_MOST    65000
 #define BUDGET_BYTES  (UINT64_C(1) << 30)
 #define ROUNDS_MOST   100000 /* of one rank at one moment: then something is wrong */
 
+struct sim_eager {
+    uint32_t bytes, hop_bytes;
+};
+
+// Where a copy at the receiver takes as long as what announcing takes longer: a round trip, a get
+// (whose descriptor and data are fetched), and the processors' commands for it.
+static struct sim_eager eager_of(const struct sim_machine *machine)
+{
+    bool torus = machine->kind == SIM_TORUS;
+    double first_ns = torus ? machine->torus.latency_ns
+                            : machine->cluster.base_ns + 2 * machine->cluster.nvlink_ns;
+    double longer_ns = 2 * first_ns + 2 * machine->descriptor_fetch_ns + 3 * machine->command_ns;
+    double bytes = longer_ns * machine->copy_gb_per_s;
+    double hop_bytes = torus ? 2 * machine->torus.hop_ns * machine->copy_gb_per_s : 0;
+    return (struct sim_eager){(uint32_t)(bytes < EAGER_MOST ? bytes : EAGER_MOST),
+                              (uint32_t)(hop_bytes < EAGER_MOST ? hop_bytes : EAGER_MOST)};
+}
+
 struct msg_tuning sim_job_tuning(const struct sim_machine *machine)
 {
-    (void)machine;
+    struct sim_eager eager = eager_of(machine);
     return (struct msg_tuning){.budget_bytes = BUDGET_BYTES,
                                .ring_slots = 32,
                                .ring_bulk_bytes = 128 << 10,
                                .fragment_bytes = 65472,
-                               .eager_bytes = 16 << 10,
+                               .eager_bytes = eager.bytes,
+                               .eager_hop_bytes = eager.hop_bytes,
                                .direct_bytes = 0,
                                .share_bytes = UINT32_MAX,
                                .chunk_bytes = 1u << 31,
                                .pipe_bytes = 32 << 10,
                                .tree_bytes = 16 << 10,
+                               .chain_bytes = 64 << 10,
+                               .part_bytes = 4 << 10,
                                .queue_window = 8,
                                .promote_after = 1,
                                .ring_limit = 16,
@@ -136,6 +158,9 @@ void sim_job_close(struct sim_job *job)
 // Whether another round could move anything before something else comes.
 static bool may_move(const struct msg_engine *engine, const struct sim_rank *endpoint)
 {
+    for (const struct msg_schedule *at = engine->schedules; at; at = at->next)
+        if (at->seen != engine->finished)
+            return true; // it has finished something itself
     return engine->todo_head || engine->rendezvous_count != endpoint->net.gets ||
            endpoint->arrived || engine->holding;
 }
