@@ -126,6 +126,14 @@ void sim_network_close(struct sim_network *network)
     free(network->start);
     free(network->sorted);
     free(network->order);
+    while (network->head_count)
+        free(network->head[--network->head_count]);
+    while (network->free_heads) {
+        struct sim_head *head = network->free_heads;
+        network->free_heads = head->next;
+        free(head);
+    }
+    free(network->head);
     *network = (struct sim_network){.rank_count = 0};
 }
 
@@ -216,7 +224,8 @@ void sim_network_send(struct sim_network *network, struct sim_transfer *transfer
                                 .end_ps = at_ps,
                                 .transfer = transfer,
                                 .bytes = (uint32_t)transfer->bytes,
-                                .link = way->link_count == 1 ? way->link : SIM_LINK_NONE,
+                                .link = way->link,
+                                .alone = way->link_count == 1,
                                 .last = true};
     network->interface[transfer->from].bytes_sent += transfer->bytes;
     // There has to be a window for it.
@@ -234,34 +243,9 @@ static void enqueue(struct sim_interface *interface, struct sim_transfer *transf
     interface->queue_tail = transfer;
 }
 
-// When the link could take a piece at the earliest.
-static uint64_t link_free(const struct sim_network *network, uint32_t index, uint64_t now_ps,
-                          uint64_t bytes)
+static uint64_t link_free(const struct sim_network *network, uint32_t index, uint64_t now_ps)
 {
-    if (index == SIM_LINK_NONE)
-        return now_ps;
-    const struct sim_link_state *link = &network->link[index];
-    uint64_t from = later(now_ps, link->gap_from_ps);
-    if (from < link->gap_to_ps && from + time_of(bytes, link->ps_per_byte) <= link->gap_to_ps)
-        return from;
-    return later(now_ps, link->bulk_free_ps);
-}
-
-// Claims the link from `from_ps` to `to_ps`, which link_free allowed.
-static void link_claim(struct sim_link_state *link, uint64_t from_ps, uint64_t to_ps)
-{
-    if (from_ps >= link->bulk_free_ps) {
-        if (from_ps > link->bulk_free_ps) {
-            link->gap_from_ps = link->bulk_free_ps;
-            link->gap_to_ps = from_ps;
-        }
-        link->bulk_free_ps = to_ps;
-    } else if (to_ps >= link->gap_to_ps) {
-        link->gap_from_ps = link->gap_to_ps = 0;
-        link->bulk_free_ps = later(link->bulk_free_ps, to_ps);
-    } else {
-        link->gap_from_ps = to_ps;
-    }
+    return index == SIM_LINK_NONE ? now_ps : later(now_ps, network->link[index].bulk_free_ps);
 }
 
 static uint64_t *ends_of(const struct sim_network *network, int rank, int receiving)
@@ -301,7 +285,7 @@ static void start_piece(struct sim_network *network, struct sim_transfer *transf
     end = later(end, take_path(&interface->both_path_ps, now_ps, bytes, network->both_ps));
     *interface_end = end;
     if (index != SIM_LINK_NONE) {
-        link_claim(&network->link[index], now_ps, end);
+        network->link[index].bulk_free_ps = end;
         network->link[index].bytes += bytes;
     }
     interface->bytes_sent += bytes;
@@ -314,6 +298,7 @@ static void start_piece(struct sim_network *network, struct sim_transfer *transf
                                 .transfer = transfer,
                                 .bytes = (uint32_t)bytes,
                                 .link = index,
+                                .alone = transfer->alone,
                                 .last = !transfer->left,
                                 .bulk = true};
 }
@@ -325,13 +310,12 @@ static struct sim_transfer *take_ready(struct sim_network *network, struct sim_i
     struct sim_transfer *before = NULL;
     *next_ps = SIM_NEVER;
     for (struct sim_transfer *at = interface->queue; at; before = at, at = at->next) {
-        uint64_t bytes = at->left < SIM_PIECE_BYTES ? at->left : SIM_PIECE_BYTES;
-        uint64_t free_ps = link_free(network, at->link, now_ps, bytes);
+        uint64_t free_ps = link_free(network, at->link, now_ps);
         if (free_ps > now_ps && at->other_link != at->link) {
             uint32_t link = at->link;
             at->link = at->other_link;
             at->other_link = link;
-            uint64_t other_ps = link_free(network, at->link, now_ps, bytes);
+            uint64_t other_ps = link_free(network, at->link, now_ps);
             free_ps = other_ps < free_ps ? other_ps : free_ps;
         }
         if (free_ps <= now_ps) {
@@ -380,36 +364,91 @@ void sim_network_send_bulk(struct sim_network *network, struct sim_transfer *tra
         return;
     transfer->link = way->link;
     transfer->other_link = way->other_link;
+    transfer->alone = way->link_count == 1;
     transfer->left = transfer->bytes;
     enqueue(&network->interface[transfer->from], transfer);
     sim_network_go_on(network, transfer->from, now_ps);
 }
 
+// ---- Heads that are under way ----
+
+static bool sooner(const struct sim_head *a, const struct sim_head *b)
+{
+    return a->at_ps != b->at_ps ? a->at_ps < b->at_ps : a->number < b->number;
+}
+
+// False: no memory.
+static bool add_head(struct sim_network *network, struct sim_head *head)
+{
+    if (network->head_count == network->head_capacity) {
+        size_t capacity = network->head_capacity ? 2 * network->head_capacity : 256;
+        struct sim_head **grown = realloc(network->head, capacity * sizeof(struct sim_head *));
+        if (!grown) {
+            if (!network->error)
+                network->error = leat_fail(-ENOMEM, "no memory for %zu routes", capacity);
+            return false;
+        }
+        network->head = grown;
+        network->head_capacity = capacity;
+    }
+    head->number = network->head_number++;
+    size_t at = network->head_count++;
+    for (; at && sooner(head, network->head[(at - 1) / 2]); at = (at - 1) / 2)
+        network->head[at] = network->head[(at - 1) / 2];
+    network->head[at] = head;
+    return true;
+}
+
+static struct sim_head *take_head(struct sim_network *network)
+{
+    struct sim_head **heap = network->head, *taken = heap[0], *last = heap[--network->head_count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < network->head_count; at = child) {
+        if (child + 1 < network->head_count && sooner(heap[child + 1], heap[child]))
+            child++;
+        if (!sooner(heap[child], last))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = last;
+    return taken;
+}
+
 // ---- Arriving ----
 
-// Claims the links of a route after the first one; returns when the head is through.
-static uint64_t walk_bulk(struct sim_network *network, const struct sim_start *start,
-                          const uint32_t *route, int count, double *slowest)
+// The head has left the last link at `head_ps`.
+static void arrive(struct sim_network *network, const struct sim_start *start, uint64_t head_ps,
+                   double slowest)
 {
-    uint64_t head = start->at_ps + network->base_ps;
-    for (int i = 0; i < count; i++) {
-        struct sim_link_state *link = &network->link[route[i]];
-        if (i > 0) {
-            head = link_free(network, route[i], head, start->bytes);
-            link_claim(link, head, head + time_of(start->bytes, link->ps_per_byte));
-            link->bytes += start->bytes;
-        }
-        head += link->latency_ps;
-        if (link->ps_per_byte > *slowest)
-            *slowest = link->ps_per_byte;
+    struct sim_transfer *transfer = start->transfer;
+    struct sim_interface *interface = &network->interface[transfer->to];
+    uint64_t head = head_ps + network->base_ps;
+    if (transfer->from == transfer->to)
+        head = start->at_ps + network->least_ps;
+    uint64_t done = head + later(time_of(start->bytes, slowest), start->end_ps - start->at_ps);
+    if (start->bulk) {
+        uint64_t *end = first_free(network, ends_of(network, transfer->to, 1));
+        done = later(done, later(head, *end) + time_of(start->bytes, network->interface_ps));
+        done = later(done,
+                     take_path(&interface->received_path_ps, head, start->bytes, network->path_ps));
+        done =
+            later(done, take_path(&interface->both_path_ps, head, start->bytes, network->both_ps));
+        *end = done;
     }
-    return head;
+    interface->bytes_received += start->bytes;
+    network->bytes += start->bytes;
+    if (!start->last)
+        return;
+    network->transfers++;
+    transfer->event.at_ps = done;
+    if (sim_agenda_add(network->agenda, transfer->to, &transfer->event) && !network->error)
+        network->error = leat_fail(-ENOMEM, "no memory for what comes to rank %d", transfer->to);
 }
 
 static uint64_t walk_small(struct sim_network *network, const struct sim_start *start,
                            const uint32_t *route, int count, double *slowest)
 {
-    uint64_t head = start->at_ps + network->base_ps;
+    uint64_t head = start->at_ps;
     for (int i = 0; i < count; i++) {
         struct sim_link_state *link = &network->link[route[i]];
         uint64_t time = time_of(start->bytes, link->ps_per_byte);
@@ -429,42 +468,77 @@ static uint64_t walk_small(struct sim_network *network, const struct sim_start *
     return head;
 }
 
-static void arrive(struct sim_network *network, const struct sim_start *start)
+static struct sim_head *new_head(struct sim_network *network)
 {
-    struct sim_transfer *transfer = start->transfer;
-    const uint32_t *route = &start->link;
-    int count = start->link != SIM_LINK_NONE
-                    ? way_to(network, transfer->from, transfer->to)->link_count
-                    : 0;
-    if (start->link == SIM_LINK_NONE || count > 1) {
-        count = find_route(network, transfer->from, transfer->to,
-                           choice_of(transfer->from, transfer->to));
-        route = network->route;
+    struct sim_head *head = network->free_heads;
+    if (head) {
+        network->free_heads = head->next;
+        return head;
     }
-    double slowest = 0;
-    uint64_t head = start->bulk ? walk_bulk(network, start, route, count, &slowest)
-                                : walk_small(network, start, route, count, &slowest);
-    if (transfer->from == transfer->to)
-        head = start->at_ps + network->least_ps;
-    uint64_t done = head + later(time_of(start->bytes, slowest), start->end_ps - start->at_ps);
-    struct sim_interface *interface = &network->interface[transfer->to];
-    if (start->bulk) {
-        uint64_t *end = first_free(network, ends_of(network, transfer->to, 1));
-        done = later(done, later(head, *end) + time_of(start->bytes, network->interface_ps));
-        done = later(done,
-                     take_path(&interface->received_path_ps, head, start->bytes, network->path_ps));
-        done =
-            later(done, take_path(&interface->both_path_ps, head, start->bytes, network->both_ps));
-        *end = done;
-    }
-    interface->bytes_received += start->bytes;
-    network->bytes += start->bytes;
-    if (!start->last)
+    head =
+        malloc(sizeof *head + ((size_t)network->topology->route_links_max + 1) * sizeof(uint32_t));
+    if (!head && !network->error)
+        network->error = leat_fail(-ENOMEM, "no memory for a route");
+    return head;
+}
+
+static void free_head(struct sim_network *network, struct sim_head *head)
+{
+    head->next = network->free_heads;
+    network->free_heads = head;
+}
+
+// The head comes to its next link, and waits there until those before it are through.
+static void step(struct sim_network *network, struct sim_head *head)
+{
+    struct sim_link_state *link = &network->link[head->route[head->at]];
+    uint64_t from = later(head->at_ps, link->bulk_free_ps);
+    link->bulk_free_ps = from + time_of(head->start.bytes, link->ps_per_byte);
+    link->bytes += head->start.bytes;
+    if (link->ps_per_byte > head->slowest)
+        head->slowest = link->ps_per_byte;
+    head->at_ps = from + link->latency_ps;
+    if (++head->at < head->count && add_head(network, head))
         return;
-    network->transfers++;
-    transfer->event.at_ps = done;
-    if (sim_agenda_add(network->agenda, transfer->to, &transfer->event) && !network->error)
-        network->error = leat_fail(-ENOMEM, "no memory for what comes to rank %d", transfer->to);
+    arrive(network, &head->start, head->at_ps, head->slowest);
+    free_head(network, head);
+}
+
+static void begin_far(struct sim_network *network, const struct sim_start *start)
+{
+    const struct sim_transfer *transfer = start->transfer;
+    double slowest = 0;
+    int count =
+        find_route(network, transfer->from, transfer->to, choice_of(transfer->from, transfer->to));
+    struct sim_head *head = start->bulk && count > 0 ? new_head(network) : NULL;
+    if (!head) {
+        uint64_t head_ps = walk_small(network, start, network->route, count, &slowest);
+        arrive(network, start, head_ps, slowest);
+        return;
+    }
+    const struct sim_link_state *link = &network->link[network->route[0]];
+    head->start = *start;
+    head->at = 1;
+    head->count = count;
+    head->slowest = link->ps_per_byte;
+    head->at_ps = start->at_ps + link->latency_ps;
+    memcpy(head->route, network->route, (size_t)count * sizeof *head->route);
+    if (!add_head(network, head))
+        free_head(network, head);
+}
+
+static void begin(struct sim_network *network, const struct sim_start *start)
+{
+    if (!start->alone) {
+        begin_far(network, start);
+        return;
+    }
+    const struct sim_link_state *link = &network->link[start->link];
+    double slowest = link->ps_per_byte;
+    uint64_t head_ps = start->at_ps + link->latency_ps;
+    if (!start->bulk)
+        head_ps = walk_small(network, start, &start->link, 1, &slowest);
+    arrive(network, start, head_ps, slowest);
 }
 
 // Orders the starts of this window by time; the others stay. Returns how many there are.
@@ -521,22 +595,35 @@ static size_t sort_starts(struct sim_network *network)
     return now;
 }
 
+// Receivers come in any order, so their memory is asked for ahead.
+static void fetch_ahead(const struct sim_network *network, size_t at, size_t count)
+{
+    if (at + FAR_AHEAD < count) {
+        int to = network->sorted[network->order[at + FAR_AHEAD]].transfer->to;
+        __builtin_prefetch(&network->interface[to]);
+        __builtin_prefetch(ends_of(network, to, 1));
+        __builtin_prefetch(&network->agenda->dues[to]);
+        __builtin_prefetch(&network->agenda->first_dues[(size_t)to * SIM_DUE_FIRST]);
+    }
+    if (at + 2 * FAR_AHEAD < count)
+        __builtin_prefetch(network->sorted[network->order[at + 2 * FAR_AHEAD]].transfer);
+}
+
 void sim_network_settle(struct sim_network *network)
 {
-    if (!network->start_count)
-        return;
-    size_t count = sort_starts(network);
+    uint64_t end_ps = sim_agenda_end(network->agenda);
+    size_t count = network->start_count ? sort_starts(network) : 0;
     for (size_t i = 0; i < count; i++) {
-        // Receivers come in any order, so their memory is asked for ahead.
-        if (i + FAR_AHEAD < count) {
-            int to = network->sorted[network->order[i + FAR_AHEAD]].transfer->to;
-            __builtin_prefetch(&network->interface[to]);
-            __builtin_prefetch(ends_of(network, to, 1));
-            __builtin_prefetch(&network->agenda->dues[to]);
-            __builtin_prefetch(&network->agenda->first_dues[(size_t)to * SIM_DUE_FIRST]);
-        }
-        if (i + 2 * FAR_AHEAD < count)
-            __builtin_prefetch(network->sorted[network->order[i + 2 * FAR_AHEAD]].transfer);
-        arrive(network, &network->sorted[network->order[i]]);
+        const struct sim_start *start = &network->sorted[network->order[i]];
+        while (network->head_count && network->head[0]->at_ps < start->at_ps)
+            step(network, take_head(network));
+        fetch_ahead(network, i, count);
+        begin(network, start);
     }
+    while (network->head_count && network->head[0]->at_ps < end_ps)
+        step(network, take_head(network));
+    // There has to be a window for the others.
+    if (network->head_count)
+        sim_agenda_mark(network->agenda, network->head[0]->start.transfer->to,
+                        network->head[0]->at_ps);
 }

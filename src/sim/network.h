@@ -6,18 +6,18 @@
  * and half a packet where a link is busy with bulk. Bulk queues at its source until an interface
  * and the first link are free, first come first served among those that can go, so nobody waits
  * behind a busy link that it does not want. A piece (SIM_PIECE_BYTES) then holds the interface and
- * the link for its time, and each further link of its route, one after the other, from the moment
- * its head gets there: cut-through at the granularity of pieces. What all interfaces of a node
+ * the link for its time, and each further link of its route in the order in which heads get
+ * there: cut-through at the granularity of pieces. What all interfaces of a node
  * send, and what they receive, is bounded by the node's path as well.
  *
  * Nodes are called by rank. During a window (agenda.h) each rank touches its own interfaces only,
  * and what starts is kept; between two windows the starts are taken in the order of time, which is
  * when links that several nodes use are claimed and arrivals computed.
  *
- * Advantage: one event a transfer, or a few for long ones, with contention on links, interfaces and
- * node paths. Disadvantage: a link is claimed ahead, when the transfer starts, so later short ones
- * may find less room than they had (one gap a link is kept for them); buffers in the network have
- * no bound, so a busy receiver does not hold up links.
+ * Advantage: one event a transfer between neighbours, and one more for each further hop of bulk,
+ * with contention on links, interfaces and node paths. Disadvantage: within a window a node's own
+ * traffic goes before what passes through; buffers in the network have no bound, so a busy receiver
+ * does not hold up links.
  */
 #ifndef LEAT_SIM_NETWORK_H
 #define LEAT_SIM_NETWORK_H
@@ -39,11 +39,11 @@ struct sim_transfer {
     struct sim_transfer *next; /* in the queue of its source */
     uint32_t link, other_link; /* first one, and one that is as good */
     uint8_t kind;              /* the owner's */
+    bool alone;                /* bulk: there is no further link */
 };
 
 struct sim_link_state {
     uint64_t bulk_free_ps, small_free_ps; /* when what it has been claimed for is through */
-    uint64_t gap_from_ps, gap_to_ps;      /* unclaimed, before bulk_free_ps */
     uint64_t bytes;                       /* so far */
     uint64_t latency_ps;
     double ps_per_byte;
@@ -73,7 +73,17 @@ struct sim_start {
     uint64_t at_ps, end_ps; /* at the source */
     struct sim_transfer *transfer;
     uint32_t bytes, link;
-    bool last, bulk;
+    bool alone, last, bulk;
+};
+
+/* A piece whose head is on its way to a link beyond the first one. */
+struct sim_head {
+    uint64_t at_ps, number;
+    struct sim_start start;
+    int at, count; /* links */
+    double slowest;
+    struct sim_head *next; /* of those that are free */
+    uint32_t route[];
 };
 
 struct sim_network {
@@ -89,6 +99,9 @@ struct sim_network {
     struct sim_start *start, *sorted;
     uint32_t *order;
     size_t start_count, start_capacity, order_capacity;
+    struct sim_head **head, *free_heads; /* a heap by time */
+    size_t head_count, head_capacity;
+    uint64_t head_number;
     uint64_t base_ps, least_ps;            /* least_ps: no transfer takes less */
     double interface_ps, path_ps, both_ps; /* a byte; 0: no bound */
     int interfaces;

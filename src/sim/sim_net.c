@@ -367,7 +367,8 @@ struct sim_message *sim_fabric_wake(struct sim_fabric *fabric, int rank, uint64_
 
 static void run(struct sim_fabric *fabric, struct sim_rank *rank)
 {
-    rank->cpu_ps = (rank->cpu_ps > rank->wake_ps ? rank->cpu_ps : rank->wake_ps) + rank->owed_ps;
+    rank->cpu_ps = rank->cpu_ps > rank->wake_ps ? rank->cpu_ps : rank->wake_ps;
+    sim_spend(rank, rank->owed_ps);
     rank->owed_ps = 0;
     rank->wake_ps = SIM_NEVER;
     fabric->wakes++;

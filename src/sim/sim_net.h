@@ -80,6 +80,7 @@ struct sim_rank {
     struct sim_fabric *fabric;
     uint64_t cpu_ps;                      /* busy until then; now, while it is run */
     uint64_t wake_ps;                     /* when it is run; SIM_NEVER */
+    uint64_t busy_ps;                     /* the processor's time so far */
     uint64_t owed_ps;                     /* the processor's time for what has come since */
     struct sim_message *arrived, *latest; /* packets */
     uint32_t queued;                      /* packets to it, also those on their way */
@@ -183,6 +184,7 @@ static inline void *sim_hollow_receive(const struct sim_fabric *fabric, int rank
 static inline void sim_spend(struct sim_rank *rank, uint64_t ps)
 {
     rank->cpu_ps += ps;
+    rank->busy_ps += ps;
 }
 
 /* ---- sim_message.c ---- */
