@@ -56,7 +56,7 @@ struct msg_tuning sim_job_tuning(const struct sim_machine *machine)
                                .pipe_bytes = 32 << 10,
                                .tree_bytes = 16 << 10,
                                .chain_bytes = 64 << 10,
-                               .part_bytes = 4 << 10,
+                               .part_bytes = 8 << 10,
                                .queue_window = 8,
                                .promote_after = 1,
                                .ring_limit = 16,
