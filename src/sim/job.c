@@ -65,16 +65,16 @@ struct msg_tuning sim_job_tuning(const struct sim_machine *machine)
 
 // ---- Opening ----
 
-static int place_ranks(struct sim_job *job)
+static int count_ranks(struct sim_job *job)
 {
     const struct sim_job_options *options = &job->options;
-    int error = sim_topology_open(&job->topology, options->machine);
-    if (error)
-        return error;
-    if (options->machine->kind == SIM_TORUS) {
-        error = options->side_count
-                    ? sim_fold_open(&job->fold, &job->topology, options->side, options->side_count)
-                    : sim_fold_whole(&job->fold, &job->topology, SIM_FOLD_SIDES_MAX);
+    if (options->place) {
+        job->rank_count = options->place_count;
+    } else if (options->machine->kind == SIM_TORUS) {
+        int error =
+            options->side_count
+                ? sim_fold_open(&job->fold, &job->topology, options->side, options->side_count)
+                : sim_fold_whole(&job->fold, &job->topology, SIM_FOLD_SIDES_MAX);
         if (error)
             return error;
         job->folded = true;
@@ -83,18 +83,34 @@ static int place_ranks(struct sim_job *job)
         job->rank_count = options->side_count ? 1 : job->topology.node_count;
         for (int i = 0; i < options->side_count; i++)
             job->rank_count *= options->side[i];
-        if (job->rank_count > job->topology.node_count)
-            return leat_fail(-EINVAL, "%d ranks, but %s has %d nodes", job->rank_count,
-                             options->machine->name, job->topology.node_count);
     }
+    if (job->rank_count < 1 || job->rank_count > job->topology.node_count)
+        return leat_fail(-EINVAL, "%d ranks, but %s has %d nodes", job->rank_count,
+                         options->machine->name, job->topology.node_count);
+    return 0;
+}
+
+static int place_ranks(struct sim_job *job)
+{
+    int error = sim_topology_open(&job->topology, job->options.machine);
+    if (!error)
+        error = count_ranks(job);
+    if (error)
+        return error;
     job->node = malloc((size_t)job->rank_count * sizeof *job->node);
     if (!job->node)
         return leat_fail(-ENOMEM, "no memory for the places of %d ranks", job->rank_count);
     for (int i = 0; i < job->rank_count; i++) {
-        job->node[i] = job->folded ? sim_fold_node(&job->fold, i) : i;
+        job->node[i] = job->options.place ? job->options.place[i]
+                       : job->folded      ? sim_fold_node(&job->fold, i)
+                                          : i;
+        if (job->node[i] < 0 || job->node[i] >= job->topology.node_count)
+            return leat_fail(-EINVAL, "rank %d would run on node %d of %d", i, (int)job->node[i],
+                             job->topology.node_count);
+        char text[SIM_NAME_BYTES];
+        sim_vertex_text(&job->topology, (uint32_t)job->node[i], text, sizeof text);
         if (sim_vertex_is_dead(&job->topology, (uint32_t)job->node[i]))
-            return leat_fail(-EHOSTUNREACH, "rank %d would run on node %d, which is dead", i,
-                             (int)job->node[i]);
+            return leat_fail(-EHOSTUNREACH, "rank %d would run on node %s, which is dead", i, text);
     }
     return 0;
 }

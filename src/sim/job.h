@@ -19,6 +19,8 @@ struct sim_job_options {
     const struct sim_machine *machine; /* has to live as long as the job */
     int side_count;                    /* 0: the whole machine */
     int side[SIM_FOLD_SIDES_MAX];
+    const int32_t *place; /* or so many nodes, a rank each; NULL: as the sides say */
+    int place_count;
     uint64_t hollow_bytes;           /* the largest hollow buffer */
     uint64_t seed, jitter_ns;        /* ranks begin up to jitter_ns late, drawn from the seed */
     const struct msg_tuning *tuning; /* NULL: sim_job_tuning */
