@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 int sim_agenda_open(struct sim_agenda *agenda, int node_count, uint64_t window_ps)
 {
@@ -97,12 +96,12 @@ static bool before(const struct sim_due *a, const struct sim_due *b)
 static int grow(struct sim_dues *dues)
 {
     uint32_t capacity = 2 * dues->capacity;
-    struct sim_due *own = dues->capacity > SIM_DUE_FIRST ? dues->due : NULL;
-    struct sim_due *grown = realloc(own, capacity * sizeof *grown);
+    bool shared = dues->capacity <= SIM_DUE_FIRST; // the beginning, which lies with all the others'
+    struct sim_due *grown = realloc(shared ? NULL : dues->due, capacity * sizeof *grown);
     if (!grown)
         return -ENOMEM;
-    if (!own)
-        memcpy(grown, dues->due, dues->count * sizeof *grown);
+    for (uint32_t i = 0; shared && i < dues->count; i++)
+        grown[i] = dues->due[i];
     dues->due = grown;
     dues->capacity = capacity;
     return 0;

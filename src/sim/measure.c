@@ -239,7 +239,7 @@ struct pingpong {
     int from, to;
     uint64_t bytes;
     uint8_t *data[2];
-    uint64_t half_ps[ROUNDS];
+    uint64_t round_ps[ROUNDS];
     uint64_t last_ps;
 };
 
@@ -258,7 +258,7 @@ static int pingpong_step(struct sim_job *job, int index, void *user)
     bool first = index == run->from;
     uint64_t now_ps = sim_job_now_ps(job, index);
     if (first && rank->phase && rank->phase % 2 == 0)
-        run->half_ps[rank->phase / 2 - 1] = (now_ps - run->last_ps) / 2;
+        run->round_ps[rank->phase / 2 - 1] = now_ps - run->last_ps;
     if (first && rank->phase % 2 == 0)
         run->last_ps = now_ps;
     if (rank->phase == 2 * ROUNDS) {
@@ -299,8 +299,9 @@ int sim_pingpong_run(struct sim_job *job, int from, int to, uint64_t bytes, doub
             error = leat_fail(-EBADMSG, "byte %llu of %llu came back wrong", (unsigned long long)i,
                               (unsigned long long)bytes);
     if (!error) {
-        qsort(run.half_ps, ROUNDS, sizeof *run.half_ps, by_size);
-        *half_ns = (double)run.half_ps[ROUNDS / 2] * 1e-3;
+        qsort(run.round_ps, ROUNDS, sizeof *run.round_ps, by_size);
+        uint64_t median_ps = run.round_ps[ROUNDS / 2];
+        *half_ns = (double)median_ps * 0.5e-3;
     }
     free(run.data[0]);
     free(run.data[1]);

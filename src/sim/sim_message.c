@@ -82,11 +82,11 @@ void sim_messages_free(struct sim_fabric *fabric)
 static void arrive_put(struct sim_fabric *fabric, struct sim_rank *rank,
                        struct sim_message *message)
 {
+    if (message->put.block >= rank->block_count)
+        return;
     struct sim_block *block = &rank->block[message->put.block];
     const uint8_t *data = message->more ? message->more : message->data;
-    uint64_t at = message->put.offset[0];
-    if (message->put.block >= rank->block_count || !block->live ||
-        block->generation != message->put.generation)
+    if (!block->live || block->generation != message->put.generation)
         return; // it was freed: lost, as on a real network
     if (!block->news) {
         block->news = true;
@@ -95,7 +95,7 @@ static void arrive_put(struct sim_fabric *fabric, struct sim_rank *rank,
         rank->news_count++;
     }
     for (int i = 0; i < 2 && message->put.extent[i]; i++) {
-        at = message->put.offset[i];
+        uint64_t at = message->put.offset[i];
         uint32_t extent = message->put.extent[i];
         bool hollow = i == 0 && message->ranges;
         if ((hollow || block->store.count) &&
