@@ -53,8 +53,11 @@ typedef struct leat_options {
     uint64_t arena_bytes; /* address space a rank for regions; LEAT_ARENA, default 4 GiB */
     double timeout_s;     /* longest wait for a peer; LEAT_TIMEOUT, default 30 */
     const char *paths;    /* "auto", "require:NAME" or "forbid:NAME[,NAME]"; LEAT_PATHS */
-    int block_count;      /* blocks of a kernel on the CPU device; LEAT_BLOCKS, default 1 */
+    int block_count;      /* blocks of a kernel; LEAT_BLOCKS, default 1 on the CPU device */
     const char *trace;    /* file for a Chrome trace, or "off"; LEAT_TRACE, default off */
+    /* "cpu", "cuda" (every GPU there is) or "cuda:0,1": thread ranks are dealt out in runs of equal
+     * length, in the order given; LEAT_DEVICE, default "cpu". */
+    const char *device;
 } leat_options;
 
 typedef struct leat_job_info {
@@ -90,6 +93,8 @@ LEAT_API int leat_job_info_get(const leat_job *job, leat_job_info *info);
 
 #define LEAT_REGION_NAME 32 /* bytes, with the final zero */
 
+enum leat_memory { LEAT_MEMORY_HOST, LEAT_MEMORY_DEVICE };
+
 typedef struct leat_region_options {
     size_t size;
     uint64_t bytes;
@@ -100,6 +105,9 @@ typedef struct leat_region_options {
      * region is freed), or NULL to look up `name` at rank `owner`. */
     void *address;
     int owner;
+    /* Alloc only: LEAT_MEMORY_DEVICE for memory of the rank's device, which on a GPU its kernels
+     * and its peers' reach and the host does not (leat_copy does). */
+    enum leat_memory memory;
 } leat_region_options;
 
 typedef struct leat_region_info {
