@@ -215,9 +215,9 @@ int leat_probe(leat_comm *comm, int from, int tag, double timeout_s, leat_status
         if (found < 0 && found != -EAGAIN)
             return found;
         if (found == 0 && nobody_left(&wanted, peer, &waiter)) {
-            what.status.error = -ECONNRESET;
+            what.status.error = msg_lost_error(engine, wanted.from);
             msg_describe(&what);
-            return -ECONNRESET;
+            return what.status.error;
         }
         if (timeout_s == 0 && found == 0)
             return -ETIMEDOUT; // the usual answer of a look: no detail is made for it

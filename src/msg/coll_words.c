@@ -126,7 +126,7 @@ static void look_for_lost(struct msg_schedule *schedule, int rank)
     int job_rank = msg_comm_job_rank(schedule->comm, rank);
     uint32_t peer = msg_peer_make(schedule->engine, job_rank);
     if (peer && msg_peer_at(schedule->engine, peer)->flags & PEER_LOST) {
-        schedule->error = -ECONNRESET;
+        schedule->error = msg_lost_error(schedule->engine, job_rank);
         schedule->failed_peer = job_rank;
     }
 }

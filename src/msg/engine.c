@@ -170,6 +170,7 @@ void msg_engine_close(struct msg_engine *engine)
     }
     msg_hold_close(engine);
     msg_handles_close(engine);
+    msg_free(&engine->pools, POOL_WORK, engine->nonsense, MSG_NONSENSE_BYTES);
     uint64_t places = engine->tuning.ring_limit + 1ULL;
     if (engine->ring_in)
         msg_free(&engine->pools, POOL_WORK, engine->ring_in, places * sizeof *engine->ring_in);

@@ -95,6 +95,7 @@ enum peer_flags {
     PEER_SHORT = 1 << 7,     /* receiving: it said so */
     PEER_GETS = 1 << 10,     /* receiving: its memory can be read by bulk_get */
     PEER_ASKED = 1 << 11,    /* sending: a question came while it was frozen */
+    PEER_NONSENSE = 1 << 12, /* it has sent what cannot be: nothing of it is read any more */
     PEER_USED = 1 << 8,      /* the record is in use */
     PEER_TODO = 1 << 9       /* is in the list of peers with something to do */
 };
@@ -162,6 +163,8 @@ struct msg_counts {
     uint64_t bytes_sent, bytes_received;
 };
 
+#define MSG_NONSENSE_BYTES 200
+
 struct msg_engine {
     struct leat_job *job; /* NULL in tests without one */
     struct msg_net *net;
@@ -199,6 +202,8 @@ struct msg_engine {
     struct msg_counts counts;
     uint32_t last_peer; /* of the last lookup */
     int last_waited;    /* rank of the last receive that named one */
+    int nonsense_rank;  /* who first sent what cannot be, */
+    char *nonsense;     /* [MSG_NONSENSE_BYTES], and what that was; NULL: nobody has */
 };
 
 struct leat_comm {

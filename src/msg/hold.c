@@ -82,7 +82,7 @@ void msg_hold_wanted(struct msg_engine *engine)
 
 // The first message from the tail on that fits and is whole: its slot number, or UINT64_MAX; *end
 // is the first slot that has not come yet.
-static uint64_t scan(const struct msg_engine *engine, const struct msg_ring_in *ring,
+static uint64_t scan(struct msg_engine *engine, const struct msg_ring_in *ring,
                      const struct msg_envelope *wanted, uint64_t *end)
 {
     uint64_t mask = engine->tuning.ring_slots - 1, found = UINT64_MAX, left = 0;
@@ -93,6 +93,13 @@ static uint64_t scan(const struct msg_engine *engine, const struct msg_ring_in *
         const struct msg_header *header = &slot->header;
         if (__atomic_load_n(&header->flag, __ATOMIC_ACQUIRE) != (uint32_t)(at + 1))
             break;
+        const char *fault = msg_ring_fault(engine, slot);
+        if (!fault && left && header->kind != WIRE_MORE)
+            fault = "a message is not finished";
+        if (fault) {
+            msg_peer_nonsense(engine, ring->peer, header, fault);
+            break;
+        }
         if (header->kind == WIRE_MORE) {
             left -= header->payload < left ? header->payload : left;
             continue;
@@ -113,7 +120,8 @@ static uint64_t scan(const struct msg_engine *engine, const struct msg_ring_in *
     return left ? UINT64_MAX - 1 : found; // - 1: it is there, but not as a whole
 }
 
-// Delivers the message that begins at a slot, and marks its slots as read.
+// Delivers the message that begins at a slot, and marks its slots as read: scan has seen that it is
+// whole.
 static void extract(struct msg_engine *engine, struct msg_ring_in *ring, uint64_t at,
                     struct msg_request *request)
 {
@@ -127,8 +135,6 @@ static void extract(struct msg_engine *engine, struct msg_ring_in *ring, uint64_
         struct msg_slot *slot = &ring->slots[at++ & mask];
         uint64_t bulk_end;
         const void *payload = msg_ring_payload(engine, ring, slot, &bulk_end);
-        if (!payload || (moved && slot->header.kind != WIRE_MORE))
-            break; // a sender that writes nonsense
         if (moved)
             msg_arrive_more(engine, ring, &slot->header, payload);
         else
@@ -233,7 +239,7 @@ static void lost_for(struct msg_engine *engine)
 {
     struct msg_request *request = msg_match_next_posted(&engine->matcher, engine->hold->stamp - 1);
     msg_match_withdraw(&engine->matcher, request);
-    msg_finish(request, -ECONNRESET);
+    msg_finish(request, msg_lost_error(engine, request->peer));
 }
 
 // Looks into the ring, then asks.
@@ -259,7 +265,7 @@ static void look(struct msg_engine *engine)
             return;
         }
         hold->behind = at == UINT64_MAX - 1 ? end + 1 : end;
-        if (at == UINT64_MAX - 1) {
+        if (at == UINT64_MAX - 1 && !(peer->flags & (PEER_LOST | PEER_NONSENSE))) {
             hold->state = SEARCH_BEHIND; // its last fragments are on their way
             return;
         }
@@ -273,7 +279,7 @@ static void look(struct msg_engine *engine)
     msg_peer_owe(engine, hold->peer, TODO_FIND);
 }
 
-static bool caught_up(const struct msg_engine *engine)
+static bool caught_up(struct msg_engine *engine)
 {
     const struct msg_hold *hold = engine->hold;
     const struct msg_peer *peer = msg_peer_at(engine, hold->peer);
@@ -310,6 +316,16 @@ void msg_hold_progress(struct msg_engine *engine)
     uint64_t stamp = hold->stamp;
     search(engine);
     engine->events += state != hold->state || peer != hold->peer || stamp != hold->stamp;
+}
+
+void msg_hold_lost(struct msg_engine *engine, uint32_t index)
+{
+    struct msg_hold *hold = engine->hold;
+    msg_peer_at(engine, index)->flags &= (uint16_t) ~(PEER_REJECTING | PEER_SHORT);
+    msg_hold_update(engine, index);
+    if (hold->state > SEARCH_NEXT && hold->peer == index)
+        hold->state = SEARCH_NEXT;
+    hold->again = true;
 }
 
 int msg_hold_probe(struct msg_engine *engine, uint32_t context, int from, int tag,
@@ -363,6 +379,14 @@ static void answered(struct msg_engine *engine, uint32_t index, const struct msg
     struct msg_envelope buffer;
     const struct msg_envelope *wanted = wanted_of(engine, &buffer);
     if (header->kind == WIRE_BEHIND) {
+        const struct msg_peer *peer = msg_peer_at(engine, index);
+        uint64_t most = peer->in_state >= IN_OPEN
+                            ? engine->ring_in[peer->ring_in]->tail + engine->tuning.ring_slots
+                            : UINT64_MAX;
+        if (header->bytes > most) {
+            msg_peer_nonsense(engine, index, header, "it has written more than the ring holds");
+            return;
+        }
         hold->behind = header->bytes;
         hold->state = SEARCH_BEHIND;
     } else if (header->kind == WIRE_ABSENT) {
@@ -430,8 +454,7 @@ static void given(struct msg_engine *engine, uint32_t index, const struct msg_pa
     if (!request)
         request = msg_handle_request(engine, header.sequence, rank, REQUEST_MATCHED);
     bool announced = header.handle != 0;
-    if (!request || request->state != STATE_TAKING ||
-        (announced ? header.payload < sizeof(struct msg_token) : header.payload != header.bytes))
+    if (!request || request->state != STATE_TAKING)
         return;
     msg_handle_give(engine, request);
     header.kind = announced ? WIRE_ANNOUNCE : WIRE_EAGER;

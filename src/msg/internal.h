@@ -43,8 +43,10 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t peer, struct msg_request 
 /* Reads what has come by the rings, or by one of them (its place in ring_in). */
 void msg_rings_progress(struct msg_engine *engine);
 void msg_ring_progress(struct msg_engine *engine, uint32_t place);
-/* A slot's payload, or NULL where what it says cannot be; *bulk_end is where the bulk area has been
- * read up to after it. */
+/* What a slot says that cannot be, or NULL. */
+const char *msg_ring_fault(const struct msg_engine *engine, const struct msg_slot *slot);
+/* The payload of a slot without fault; *bulk_end is where the bulk area has been read up to after
+ * it. */
 const void *msg_ring_payload(const struct msg_engine *engine, const struct msg_ring_in *ring,
                              const struct msg_slot *slot, uint64_t *bulk_end);
 bool msg_ring_send_pending(struct msg_engine *engine, uint32_t peer);
@@ -116,8 +118,18 @@ struct msg_request *msg_handle_request(struct msg_engine *engine, uint32_t handl
 void msg_handle_give(struct msg_engine *engine, struct msg_request *request);
 
 /* ---- lost.c ---- */
-/* The peer is gone: its sends and the receives that name it end with -ECONNRESET. */
+/* The peer is gone: its sends and the receives that name it end with msg_lost_error. */
 void msg_peer_lost(struct msg_engine *engine, uint32_t peer);
+/* The peer has sent what cannot be: from here on it counts as lost, and nothing of it is read.
+ * `header` may be NULL; `peer` 0: it is not known whose it is, and it is only told. */
+void msg_peer_nonsense(struct msg_engine *engine, uint32_t peer, const struct msg_header *header,
+                       const char *what);
+/* -EPROTO where that is why it is lost, otherwise -ECONNRESET. */
+int msg_lost_error(struct msg_engine *engine, int rank);
+/* Maps words of a peer's memory that its packet names. False: there is nothing of the kind, though
+ * this network maps everything. *words NULL: it maps nothing. */
+bool msg_map_words(struct msg_engine *engine, uint32_t peer, const struct msg_packet *packet,
+                   const struct msg_token *token, uint64_t bytes, void **words);
 bool msg_rank_is_lost(struct msg_engine *engine, int rank);
 /* Whether nobody but this rank is left in the communicator. */
 bool msg_all_lost(const leat_comm *comm);
@@ -154,6 +166,8 @@ void msg_hold_wanted(struct msg_engine *engine);
 int msg_hold_probe(struct msg_engine *engine, uint32_t context, int from, int tag,
                    struct msg_envelope *found);
 void msg_hold_progress(struct msg_engine *engine);
+/* The peer is gone: it answers no question. */
+void msg_hold_lost(struct msg_engine *engine, uint32_t peer);
 /* Packets of the search, at either side. */
 void msg_hold_packet(struct msg_engine *engine, uint32_t peer, const struct msg_packet *packet);
 /* What is owed in the search, at either side; false: no room now. */

@@ -94,7 +94,7 @@ void msg_start_send(struct msg_engine *engine, struct msg_request *request, leat
     }
     struct msg_peer *peer = msg_peer_at(engine, index);
     if (peer->flags & PEER_LOST) {
-        msg_finish(request, -ECONNRESET);
+        msg_finish(request, msg_lost_error(engine, rank));
         return;
     }
     if (peer->out_state == OUT_OPEN && !peer->pending_tail && !(peer->flags & PEER_FROZEN) &&
@@ -136,8 +136,9 @@ void msg_start_receive(struct msg_engine *engine, struct msg_request *request, l
         engine->last_waited = rank;
     }
     // What a lost peer's ring still holds is found by the search.
-    if (engine->lost_count && rank >= 0 && msg_rank_is_lost(engine, rank) && !engine->holding) {
-        msg_finish(request, -ECONNRESET);
+    if (engine->lost_count && rank >= 0 && msg_rank_is_lost(engine, rank) &&
+        !(msg_peer_at(engine, msg_peer_find(engine, rank))->flags & PEER_HOLDS)) {
+        msg_finish(request, msg_lost_error(engine, rank));
         return;
     }
     msg_match_post(&engine->matcher, request);
@@ -297,12 +298,6 @@ enum arrival msg_arrive(struct msg_engine *engine, uint32_t peer, struct msg_rin
 {
     struct msg_envelope envelope;
     envelope_of(engine, peer, header, payload, &envelope);
-    // Only a ring carries messages in fragments, and one at a time.
-    if (header->kind == WIRE_EAGER &&
-        (header->payload > header->bytes || (!ring && header->payload < header->bytes)))
-        return ARRIVAL_DONE;
-    if (ring && (ring->partial || ring->partial_message))
-        return ARRIVAL_DONE;
     struct msg_request *request =
         engine->matcher.posted_count ? msg_match_arrival(&engine->matcher, &envelope) : NULL;
     if (!request)
@@ -362,7 +357,7 @@ void msg_deliver(struct msg_engine *engine, struct msg_request *request,
     if (state == UNEXPECTED_REMOTE) {
         msg_fetch(engine, request, &envelope);
     } else if (state == UNEXPECTED_PARTIAL && msg_rank_is_lost(engine, envelope.source)) {
-        msg_finish(request, -ECONNRESET); // the rest will not come
+        msg_finish(request, msg_lost_error(engine, envelope.source)); // the rest will not come
     } else if (state == UNEXPECTED_PARTIAL) {
         struct msg_ring_in *ring = engine->ring_in[msg_peer_at(engine, peer)->ring_in];
         ring->partial_message = NULL;

@@ -110,7 +110,7 @@ void msg_pipe_step(struct msg_engine *engine, struct msg_request *request)
 }
 
 // `remote` is what is known to be emptied, `produced` the fragments filled, `helped` the pipe.
-void msg_pipe_offered(struct msg_engine *engine, struct msg_request *request,
+void msg_pipe_offered(struct msg_engine *engine, uint32_t peer, struct msg_request *request,
                       const struct msg_packet *packet)
 {
     uint32_t emptied = packet->header.sequence;
@@ -124,13 +124,12 @@ void msg_pipe_offered(struct msg_engine *engine, struct msg_request *request,
         msg_rendezvous_leave(engine, request);
         request->mode = MODE_NONE;
     }
-    if (request->mode != MODE_NONE || emptied || packet->header.bytes > request->data.bytes)
+    if (request->mode != MODE_NONE || emptied)
         return;
     memcpy(&request->helped, packet->payload, sizeof request->helped);
-    request->far = engine->net->ops->map(engine->net, request->peer, &request->helped,
-                                         msg_pipe_memory(&engine->tuning));
-    if (!request->far && engine->mapped)
-        return; // not a pipe of ours
+    if (!msg_map_words(engine, peer, packet, &request->helped, msg_pipe_memory(&engine->tuning),
+                       &request->far))
+        return;
     request->total = packet->header.bytes;
     request->done = request->produced = 0;
     request->remote = 0;

@@ -118,9 +118,11 @@ void msg_ring_switched(struct msg_engine *engine, uint32_t index, const struct m
     if (peer->in_state != IN_GRANTED)
         return;
     struct msg_ring_in *ring = engine->ring_in[peer->ring_in];
+    void *credit;
     memcpy(&ring->credit_token, packet->payload, sizeof ring->credit_token);
-    ring->credit =
-        engine->net->ops->map(engine->net, peer->rank, &ring->credit_token, sizeof *ring->credit);
+    if (!msg_map_words(engine, index, packet, &ring->credit_token, sizeof *ring->credit, &credit))
+        return;
+    ring->credit = credit;
     peer->in_state = IN_OPEN;
 }
 
@@ -175,7 +177,7 @@ static uint32_t eager_bytes_to(const struct msg_engine *engine, int rank)
 }
 
 static struct msg_ring_out *attach(struct msg_engine *engine, uint32_t index,
-                                   const struct msg_token *token)
+                                   const struct msg_token *token, void *slots)
 {
     struct msg_net *net = engine->net;
     int rank = msg_peer_at(engine, index)->rank;
@@ -193,8 +195,8 @@ static struct msg_ring_out *attach(struct msg_engine *engine, uint32_t index,
     ring->token = *token;
     ring->peer = index;
     ring->eager_bytes = eager_bytes_to(engine, rank);
-    ring->slots = net->ops->map(net, rank, token, msg_ring_bytes(&engine->tuning));
-    if (ring->slots)
+    ring->slots = slots;
+    if (slots)
         ring->bulk = (uint8_t *)(ring->slots + engine->tuning.ring_slots);
     ring->asleep = ring->slots && net->asleep ? net->asleep(net, rank) : NULL;
     return ring;
@@ -206,9 +208,12 @@ void msg_ring_granted(struct msg_engine *engine, uint32_t index, const struct ms
     if (peer->out_state != OUT_NONE)
         return;
     struct msg_token token;
+    void *slots;
     memcpy(&token, packet->payload, sizeof token);
+    if (!msg_map_words(engine, index, packet, &token, msg_ring_bytes(&engine->tuning), &slots))
+        return;
     uint32_t place = free_place((void **)engine->ring_out, engine->tuning.ring_limit);
-    struct msg_ring_out *ring = place ? attach(engine, index, &token) : NULL;
+    struct msg_ring_out *ring = place ? attach(engine, index, &token, slots) : NULL;
     if (ring) {
         engine->ring_out[place] = ring;
         peer->ring_out = (uint16_t)place;

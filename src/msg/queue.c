@@ -167,22 +167,33 @@ static void message(struct msg_engine *engine, uint32_t index, const struct msg_
 
 // ---- Packets ----
 
-// How much payload a kind has to have; more than the packet holds: any.
-static uint32_t payload_wanted(const struct msg_header *header)
+// What a packet says that cannot be, or NULL.
+static const char *fault_of(const struct msg_header *header, uint32_t bytes)
 {
+    uint32_t token = sizeof(struct msg_token);
+    bool given = header->kind == WIRE_GIVEN;
+    if (header->payload > bytes - sizeof *header)
+        return "its payload is longer than the packet";
     switch (header->kind) {
     case WIRE_EAGER:
-        return header->bytes <= MSG_PACKET_PAYLOAD ? (uint32_t)header->bytes : UINT32_MAX;
+    case WIRE_GIVEN:
+        if (given && header->handle)
+            return header->payload < token ? "an announcement has no token" : NULL;
+        return header->payload != header->bytes ? "its payload is not the message" : NULL;
     case WIRE_ANNOUNCE:
     case WIRE_GRANT:
     case WIRE_SWITCH:
-        return sizeof(struct msg_token);
+        return header->payload < token ? "it has no token" : NULL;
     case WIRE_CLEAR:
-        return 2 * sizeof(struct msg_token);
+        return header->payload < 2 * token ? "it lacks tokens" : NULL;
     case WIRE_CREDIT:
-        return sizeof(uint64_t);
+        return header->payload < sizeof(uint64_t) ? "it lacks a figure" : NULL;
+    case WIRE_NONE:
+    case WIRE_MORE:
+    case WIRE_TAKEN:
+        return "no packet is of this kind";
     default:
-        return 0;
+        return header->kind < WIRE_KINDS ? NULL : "no packet is of this kind";
     }
 }
 
@@ -237,13 +248,17 @@ void msg_queue_packet(struct msg_engine *engine, const struct msg_packet *packet
 {
     const struct msg_header *header = &packet->header;
     if (bytes < sizeof *header || bytes > sizeof *packet ||
-        header->payload > bytes - sizeof *header ||
-        header->flag >= (uint32_t)engine->net->rank_count || header->kind >= WIRE_KINDS)
+        header->flag >= (uint32_t)engine->net->rank_count) {
+        msg_peer_nonsense(engine, 0, NULL, "a packet names no rank of the job as its sender");
         return;
-    if (header->payload < payload_wanted(header) && header->kind != WIRE_GIVEN)
-        return;
+    }
     uint32_t index = msg_peer_make(engine, (int)header->flag);
-    if (index)
+    if (!index || msg_peer_at(engine, index)->flags & PEER_NONSENSE)
+        return;
+    const char *fault = fault_of(header, bytes);
+    if (fault)
+        msg_peer_nonsense(engine, index, header, fault);
+    else
         control(engine, index, packet);
 }
 

@@ -169,6 +169,9 @@ static void step_copy(struct msg_engine *engine, struct msg_request *request)
         request->mode = MODE_WANT_PIPE;
         return;
     }
+    if (error == -EPROTO)
+        msg_peer_nonsense(engine, msg_peer_find(engine, request->peer), NULL,
+                          "an announcement's token names no memory of its rank's");
     request->done += error ? 0 : bytes;
     request->status.error = error;
     if (error || request->done == msg_wanted(request)) {
@@ -244,7 +247,7 @@ void msg_fetch(struct msg_engine *engine, struct msg_request *request,
     request->found = 0;
     request->status.error = 0;
     if (msg_rank_is_lost(engine, request->peer)) {
-        msg_finish(request, -ECONNRESET);
+        msg_finish(request, msg_lost_error(engine, request->peer));
         return;
     }
     msg_rendezvous_join(engine, request);
@@ -271,10 +274,12 @@ void msg_rendezvous_clear(struct msg_engine *engine, uint32_t peer, const struct
                                                      msg_peer_at(engine, peer)->rank, REQUEST_SEND);
     if (!request || request->state != STATE_RENDEZVOUS)
         return;
-    if (packet->header.flags & WIRE_PIPE)
-        msg_pipe_offered(engine, request, packet);
+    if (packet->header.bytes > request->data.bytes)
+        msg_peer_nonsense(engine, peer, &packet->header, "it wants more than the message has");
+    else if (packet->header.flags & WIRE_PIPE)
+        msg_pipe_offered(engine, peer, request, packet);
     else
-        msg_share_asked(engine, request, packet);
+        msg_share_asked(engine, peer, request, packet);
 }
 
 void msg_rendezvous_finish(struct msg_engine *engine, uint32_t peer,

@@ -46,7 +46,7 @@ uint64_t msg_chunk_bytes(const struct msg_engine *engine, uint64_t all);
 void msg_share_ask(struct msg_engine *engine, struct msg_request *request);
 void msg_share_step(struct msg_engine *engine, struct msg_request *request);
 void msg_share_help(struct msg_engine *engine, struct msg_request *request);
-void msg_share_asked(struct msg_engine *engine, struct msg_request *request,
+void msg_share_asked(struct msg_engine *engine, uint32_t peer, struct msg_request *request,
                      const struct msg_packet *packet);
 void msg_share_drop(struct msg_engine *engine, struct msg_request *request);
 
@@ -55,7 +55,7 @@ uint64_t msg_pipe_memory(const struct msg_tuning *tuning);
 void msg_pipe_want(struct msg_engine *engine, struct msg_request *request);
 void msg_pipe_step(struct msg_engine *engine, struct msg_request *request);
 void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request);
-void msg_pipe_offered(struct msg_engine *engine, struct msg_request *request,
+void msg_pipe_offered(struct msg_engine *engine, uint32_t peer, struct msg_request *request,
                       const struct msg_packet *packet);
 void msg_pipe_drop(struct msg_engine *engine, struct msg_request *request);
 

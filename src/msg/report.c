@@ -114,6 +114,15 @@ void msg_describe(const struct msg_request *request)
                   "larger",
                   buffer);
         break;
+    case -EPROTO:
+        if (request->engine->nonsense && request->peer == request->engine->nonsense_rank) {
+            leat_fail(-EPROTO,
+                      "%s: rank %d has sent what cannot be: %s; all ranks have to run the same "
+                      "build of leat, and none may store beyond its own memory",
+                      buffer, request->peer, request->engine->nonsense);
+            break;
+        }
+        // fall through
     default:
         if (request->kind != REQUEST_COLLECTIVE) // a collective has said it itself
             leat_fail(request->status.error, "%s failed: %s", buffer,

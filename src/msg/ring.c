@@ -35,7 +35,8 @@ static bool have_slots(const struct msg_engine *engine, struct msg_ring_out *rin
     if (ring->head + count - ring->slots_read <= size)
         return true;
     uint64_t read = __atomic_load_n(&ring->credit->slots, __ATOMIC_ACQUIRE);
-    if ((int64_t)(read - ring->slots_read) > 0)
+    // No more can have been read than was written.
+    if ((int64_t)(read - ring->slots_read) > 0 && (int64_t)(ring->head - read) >= 0)
         ring->slots_read = read;
     return ring->head + count - ring->slots_read <= size;
 }
@@ -46,7 +47,7 @@ static bool have_bulk(const struct msg_engine *engine, struct msg_ring_out *ring
     if (ring->bulk_head + bytes - ring->bulk_read <= size)
         return true;
     uint64_t read = __atomic_load_n(&ring->credit->bulk_bytes, __ATOMIC_ACQUIRE);
-    if ((int64_t)(read - ring->bulk_read) > 0)
+    if ((int64_t)(read - ring->bulk_read) > 0 && (int64_t)(ring->bulk_head - read) >= 0)
         ring->bulk_read = read;
     return ring->bulk_head + bytes - ring->bulk_read <= size;
 }
@@ -271,17 +272,45 @@ bool msg_ring_write_end(struct msg_engine *engine, uint32_t index)
 
 // ---- Receiving ----
 
+const char *msg_ring_fault(const struct msg_engine *engine, const struct msg_slot *slot)
+{
+    const struct msg_header *header = &slot->header;
+    uint64_t start, size = engine->tuning.ring_bulk_bytes, bytes = header->payload;
+    bool bulk = header->flags & WIRE_BULK;
+    if (header->kind == WIRE_END)
+        return NULL;
+    if (!bulk && bytes > MSG_SLOT_PAYLOAD)
+        return "its payload is longer than the slot";
+    memcpy(&start, slot->payload, sizeof start);
+    if (bulk && (bytes > size || (start & (size - 1)) + bytes > size))
+        return "its payload lies beyond the bulk area";
+    switch (header->kind) {
+    case WIRE_EAGER:
+        if (bytes > header->bytes)
+            return "its payload is longer than the message";
+        // All fragments have room together, or none is sent.
+        if (bytes < header->bytes && (!bytes || header->bytes > size))
+            return "the message is longer than a ring carries";
+        return NULL;
+    case WIRE_MORE:
+        return bytes ? NULL : "a fragment has no bytes";
+    case WIRE_ANNOUNCE:
+        return bulk || bytes < sizeof(struct msg_token) ? "an announcement has no token" : NULL;
+    case WIRE_TAKEN:
+        return NULL;
+    default:
+        return "no slot is of this kind";
+    }
+}
+
 const void *msg_ring_payload(const struct msg_engine *engine, const struct msg_ring_in *ring,
                              const struct msg_slot *slot, uint64_t *bulk_end)
 {
     *bulk_end = ring->bulk_tail;
     if (!(slot->header.flags & WIRE_BULK))
-        return slot->header.payload <= MSG_SLOT_PAYLOAD ? slot->payload : NULL;
+        return slot->payload;
     uint64_t start, size = engine->tuning.ring_bulk_bytes, bytes = slot->header.payload;
     memcpy(&start, slot->payload, sizeof start);
-    // What a sender says is checked before it is used as an address.
-    if (bytes > size || (start & (size - 1)) + bytes > size)
-        return NULL;
     *bulk_end = start + (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
     return ring->bulk + (start & (size - 1));
 }
@@ -328,18 +357,34 @@ void msg_ring_credited(struct msg_engine *engine, uint32_t index, const struct m
     struct msg_ring_out *ring = engine->ring_out[peer->ring_out];
     uint64_t bulk;
     memcpy(&bulk, packet->payload, sizeof bulk);
-    // Nobody can have read more than was written.
-    if (packet->header.bytes <= ring->head && bulk <= ring->bulk_head) {
-        ring->credit->slots = packet->header.bytes;
-        ring->credit->bulk_bytes = bulk;
+    if (packet->header.bytes > ring->head || bulk > ring->bulk_head) {
+        msg_peer_nonsense(engine, index, &packet->header, "it has read more than was written");
+        return;
     }
+    ring->credit->slots = packet->header.bytes;
+    ring->credit->bulk_bytes = bulk;
     msg_peer_owe(engine, index, TODO_SEND);
+}
+
+// The same, of a slot that is the next one.
+static const char *fault_of(const struct msg_engine *engine, const struct msg_ring_in *ring,
+                            const struct msg_slot *slot)
+{
+    uint8_t kind = slot->header.kind;
+    if ((ring->partial || ring->partial_message) && kind != WIRE_MORE && kind != WIRE_TAKEN)
+        return "a message is not finished";
+    return msg_ring_fault(engine, slot);
 }
 
 // Reads one slot. False: it has to stay, or the ring is gone.
 static bool read_slot(struct msg_engine *engine, struct msg_ring_in *ring,
                       const struct msg_slot *slot)
 {
+    const char *fault = fault_of(engine, ring, slot);
+    if (fault) {
+        msg_peer_nonsense(engine, ring->peer, &slot->header, fault);
+        return false;
+    }
     uint64_t bulk_end;
     const void *payload = msg_ring_payload(engine, ring, slot, &bulk_end);
     if (slot->header.kind == WIRE_END) {
@@ -351,9 +396,9 @@ static bool read_slot(struct msg_engine *engine, struct msg_ring_in *ring,
         return false;
     }
     enum arrival arrival = ARRIVAL_DONE;
-    if (payload && (slot->header.kind == WIRE_EAGER || slot->header.kind == WIRE_ANNOUNCE))
+    if (slot->header.kind == WIRE_EAGER || slot->header.kind == WIRE_ANNOUNCE)
         arrival = msg_arrive(engine, ring->peer, ring, &slot->header, payload);
-    else if (payload && slot->header.kind == WIRE_MORE)
+    else if (slot->header.kind == WIRE_MORE)
         arrival = msg_arrive_more(engine, ring, &slot->header, payload);
     if (arrival == ARRIVAL_HELD) {
         if (!ring->held) {
@@ -401,7 +446,8 @@ static void poll_ring(struct msg_engine *engine, struct msg_ring_in *ring)
 void msg_ring_progress(struct msg_engine *engine, uint32_t place)
 {
     struct msg_ring_in *ring = engine->ring_in[place];
-    if (ring && msg_peer_at(engine, ring->peer)->in_state >= IN_OPEN)
+    const struct msg_peer *peer = ring ? msg_peer_at(engine, ring->peer) : NULL;
+    if (peer && peer->in_state >= IN_OPEN && !(peer->flags & PEER_NONSENSE))
         poll_ring(engine, ring);
 }
 

@@ -208,6 +208,11 @@ void msg_share_step(struct msg_engine *engine, struct msg_request *request)
     uint64_t count = count_of(engine, msg_wanted(request));
     uint32_t generation = (uint32_t)(__atomic_load_n(&share->claim, __ATOMIC_RELAXED) >> 32);
     if (!request->status.error && claim(share, generation, count)) {
+        if (request->produced >= count) {
+            msg_peer_nonsense(engine, msg_peer_find(engine, request->peer), NULL,
+                              "chunks of a message are claimed again");
+            return;
+        }
         int error = copy_one(engine, request, request->produced);
         if (error)
             give_up(request, generation, count, error);
@@ -232,7 +237,7 @@ void msg_share_help(struct msg_engine *engine, struct msg_request *request)
     struct share *share = request->near;
     uint64_t count = count_of(engine, request->done);
     int error = -EALREADY;
-    if (claim(share, request->remote, count)) {
+    if (request->produced < count && claim(share, request->remote, count)) {
         uint64_t chunk = count - 1 - request->produced;
         uint64_t size = msg_chunk_bytes(engine, request->done), offset = chunk * size;
         uint64_t bytes = piece_bytes(size, request->done, offset);
@@ -259,18 +264,21 @@ void msg_share_help(struct msg_engine *engine, struct msg_request *request)
     }
 }
 
-void msg_share_asked(struct msg_engine *engine, struct msg_request *request,
+void msg_share_asked(struct msg_engine *engine, uint32_t peer, struct msg_request *request,
                      const struct msg_packet *packet)
 {
     struct msg_token tokens[2];
+    void *lines;
     memcpy(tokens, packet->payload, sizeof tokens);
-    struct share *lines =
-        engine->net->ops->map(engine->net, request->peer, &tokens[1], SHARES_BYTES);
-    if (request->mode != MODE_NONE || request->data.layout || !lines || packet->header.tag < 0 ||
-        packet->header.tag >= SHARES || packet->header.bytes > request->data.bytes ||
-        !packet->header.sequence)
+    if (request->mode != MODE_NONE || request->data.layout)
         return;
-    request->near = &lines[packet->header.tag];
+    if (packet->header.tag < 0 || packet->header.tag >= SHARES || !packet->header.sequence) {
+        msg_peer_nonsense(engine, peer, &packet->header, "it names no line of shares");
+        return;
+    }
+    if (!msg_map_words(engine, peer, packet, &tokens[1], SHARES_BYTES, &lines) || !lines)
+        return;
+    request->near = (struct share *)lines + packet->header.tag;
     request->far =
         engine->net->ops->map(engine->net, request->peer, &tokens[0], packet->header.bytes);
     request->helped = tokens[0];

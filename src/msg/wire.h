@@ -4,8 +4,12 @@
  *
  * A ring slot is 128 bytes: the header, then up to 96 bytes of payload; more payload of the same
  * message lies in the ring's bulk area, contiguous. A packet is the header and up to 480 bytes.
- * Numbers are in host order: all ranks run the same build (checked when a job is joined), and the
- * fields of a packet are checked before they are believed.
+ * Numbers are in host order: all ranks run the same build (checked when a job is joined). What a
+ * header says is checked once, where it is read (msg_ring_fault, msg_queue_packet, and for tokens
+ * the network's map, get and put), before it is used as an offset, a length or a place: what cannot
+ * be ends the peer with -EPROTO (msg_peer_nonsense). What merely comes too late, or at the wrong
+ * time, names nothing and is passed over. A peer that changes a slot after it has published it is
+ * not guarded against: whoever does that can write to this rank's memory anyway.
  */
 #ifndef LEAT_MSG_WIRE_H
 #define LEAT_MSG_WIRE_H

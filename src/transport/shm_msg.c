@@ -319,8 +319,10 @@ static void net_hide(struct msg_net *net, const struct msg_token *token)
     (void)token;
 }
 
-static void *mapped(const struct shm_net *net, const struct msg_token *token, uint64_t offset,
-                    uint64_t bytes)
+// A token is from `peer`, who may have made it up: between processes it leads into the arenas or
+// nowhere. Threads have all memory in common, and an address from one is taken as it is.
+static void *mapped(const struct shm_net *net, int peer, const struct msg_token *token,
+                    uint64_t offset, uint64_t bytes)
 {
     uint64_t rank = token->word[0] & UINT32_MAX, at = token->word[1];
     if (rank >= (uint64_t)net->net.rank_count || !inside(offset, bytes, token->word[2]))
@@ -331,7 +333,7 @@ static void *mapped(const struct shm_net *net, const struct msg_token *token, ui
             return NULL;
         return arena_of(net, (int)rank) + at + offset;
     case TOKEN_DIRECT:
-        if (!net->job->segment->head->threads && (int)rank != net->net.rank)
+        if (!net->job->segment->head->threads && ((int)rank != net->net.rank || peer != (int)rank))
             return NULL;
         return (void *)(uintptr_t)(at + offset);
     default:
@@ -341,8 +343,7 @@ static void *mapped(const struct shm_net *net, const struct msg_token *token, ui
 
 static void *net_map(struct msg_net *net, int peer, const struct msg_token *token, uint64_t bytes)
 {
-    (void)peer; // exposed memory may lie in any rank's arena
-    return mapped(shm(net), token, 0, bytes);
+    return mapped(shm(net), peer, token, 0, bytes);
 }
 
 static void *net_words(struct msg_net *net, int peer)
@@ -360,7 +361,7 @@ static int net_put(struct msg_net *net, int peer, const struct msg_token *token,
 {
     for (int i = 0; i < count; i++) {
         uint64_t bytes = pieces[i].bytes, flag = 0;
-        char *to = mapped(shm(net), token, pieces[i].offset, bytes);
+        char *to = mapped(shm(net), peer, token, pieces[i].offset, bytes);
         if (!to)
             return leat_fail(-EPERM, "memory of rank %d that is not mapped here takes no put",
                              peer);
@@ -404,7 +405,7 @@ static int net_bulk_get(struct msg_net *net, int peer, const struct msg_token *t
                         uint64_t offset, void *to, uint64_t bytes, struct msg_transfer *transfer)
 {
     (void)transfer; // nothing is ever under way
-    const void *from = mapped(shm(net), token, offset, bytes);
+    const void *from = mapped(shm(net), peer, token, offset, bytes);
     if (from) {
         memcpy(to, from, bytes);
         return 0;
@@ -418,7 +419,7 @@ static int net_bulk_put(struct msg_net *net, int peer, const struct msg_token *t
                         struct msg_transfer *transfer)
 {
     (void)transfer;
-    void *to = mapped(shm(net), token, offset, bytes);
+    void *to = mapped(shm(net), peer, token, offset, bytes);
     if (to) {
         memcpy(to, from, bytes);
         return 0;

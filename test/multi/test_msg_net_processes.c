@@ -114,6 +114,12 @@ static void part_bulk(struct rank_thread *self)
     if (!expose(self, net, mine, BYTES, &token) || !trade(self, net, peer, &token, &theirs))
         return;
     rank_check(self, !net->ops->map(net, peer, &theirs, BYTES), "it lies in no shared memory");
+    // A peer that names this rank's own memory would be written there.
+    const struct msg_token own = {
+        {UINT64_C(2) << 32 | (uint32_t)self->rank, (uint64_t)(uintptr_t)mine, BYTES}};
+    rank_check(self, net->ops->map(net, self->rank, &own, BYTES) == mine,
+               "the token of an address");
+    rank_check(self, !net->ops->map(net, peer, &own, BYTES), "a peer's token leads into this rank");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t bytes = sizes[i], from = 1000 * i + 1;
         memset(copy, 0x5a, BYTES);
