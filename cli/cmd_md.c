@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "core/launch.h"
+#include "md/gpu.h"
 #include "md/options.h"
 #include "options.h"
 
@@ -66,7 +67,9 @@ static const struct option_row rows[] = {
      "evaluate the coordinates by all pairs in double precision on one rank; no steps"},
     {OPTION_PRECISION, "precision", "mixed|double",
      "of pairs and halos; everything else is in double (mixed)"},
-    {OPTION_DEVICE, "device", "cpu|cuda", "where the ranks compute (cpu)"},
+    {OPTION_DEVICE, "device", "cpu|cuda[:LIST]|emulated",
+     "where the ranks compute: the CPU, all GPUs or those of LIST (ranks are threads then), or the "
+     "GPU's kernels on the CPU, for tests (cpu)"},
     {OPTION_DRIFT_AFTER, "drift-after", "PS",
      "leave this time at the beginning out of the drift's fit (0)"},
     {'D', "define", "NAME[=VALUE]", "define a preprocessor name for the topology, as the .mdp may"},
@@ -91,7 +94,8 @@ static const struct option_table table = {
 struct request {
     struct md_options options;
     bool rank_threads;
-    int rank_count, device, steps;
+    int rank_count, steps;
+    const char *cuda; /* as leat_open takes it */
     char *define, *include_dirs;
 };
 
@@ -111,10 +115,21 @@ static void append(struct option_reader *reader, char **text, const char *separa
     *text = joined;
 }
 
+static void read_device(struct option_reader *reader, struct request *request)
+{
+    static const char *const devices[] = {
+        [MD_DEVICE_CPU] = "cpu", [MD_DEVICE_CUDA] = "cuda", [MD_DEVICE_EMULATED] = "emulated"};
+    int device = MD_DEVICE_CUDA;
+    request->cuda = reader->value;
+    // Which GPUs there are in a list is leat_open's to say.
+    if (strncmp(reader->value, "cuda:", 5) == 0 || options_choice(reader, devices, 3, &device))
+        request->options.device = (enum md_device)device;
+}
+
 static void read_choice(struct option_reader *reader, struct request *request)
 {
     static const char *const orders[] = {"zyx", "xyz"};
-    static const char *const precisions[] = {"mixed", "double"}, *const devices[] = {"cpu", "cuda"};
+    static const char *const precisions[] = {"mixed", "double"};
     struct md_options *options = &request->options;
     int choice = 0;
     switch (reader->id) {
@@ -135,7 +150,7 @@ static void read_choice(struct option_reader *reader, struct request *request)
             options->precision = choice ? MD_DOUBLE : MD_MIXED;
         break;
     case OPTION_DEVICE:
-        options_choice(reader, devices, 2, &request->device);
+        read_device(reader, request);
         break;
     }
 }
@@ -210,6 +225,31 @@ static void read_option(struct option_reader *reader, struct request *request)
 }
 
 // -1 to go on, else the exit status.
+static int check_device(struct option_reader *reader, const struct request *request)
+{
+    const struct md_options *options = &request->options;
+    if (options->device == MD_DEVICE_CPU)
+        return -1;
+    if (options->oracle)
+        return options_error(reader, "--oracle is computed by the CPU; leave --device out");
+    if (options->precision == MD_DOUBLE) {
+        fprintf(stderr, "leat md: --device cuda and emulated compute in mixed precision only; "
+                        "leave --precision double to --device cpu\n");
+        return EXIT_UNSUPPORTED;
+    }
+    if (options->device != MD_DEVICE_CUDA)
+        return -1;
+    if (leat_launched())
+        return options_error(reader, "ranks on GPUs are threads of one process, but this is a rank "
+                                     "of a job already; start it without `leat run`");
+    if (md_gpu_cuda)
+        return -1;
+    fprintf(stderr, "leat md: --device cuda: this build has no CUDA device; build it where nvcc is "
+                    "found, or use --device cpu\n");
+    return EXIT_UNSUPPORTED;
+}
+
+// Likewise.
 static int check(struct option_reader *reader, const struct request *request)
 {
     const struct md_options *options = &request->options;
@@ -229,11 +269,7 @@ static int check(struct option_reader *reader, const struct request *request)
                                      "one already; start it without `leat run`");
     if (options->oracle && options->out)
         return options_error(reader, "--oracle moves nothing, so there is nothing for --out");
-    if (request->device) {
-        fprintf(stderr, "leat md: the driver does not run on --device cuda yet; use cpu\n");
-        return EXIT_UNSUPPORTED;
-    }
-    return -1;
+    return check_device(reader, request);
 }
 
 static int parse(int argc, char **argv, struct request *request)
@@ -327,6 +363,8 @@ static int run_threads(const struct request *request)
         return EXIT_FAILED;
     }
     leat_options options = {.size = sizeof options, .thread_ranks = count};
+    if (request->options.device == MD_DEVICE_CUDA)
+        options.device = request->cuda;
     int error = leat_open(&options, jobs);
     int status = error ? command_fail("md", error) : run_seats(jobs, count, &request->options);
     free(jobs);
@@ -363,7 +401,7 @@ static int run(int argc, char **argv, char *const *given)
         request.options.rank_count = request.rank_count ? request.rank_count : 1;
         if (request.options.oracle)
             status = md_run_oracle(&request.options);
-        else if (request.rank_threads)
+        else if (request.rank_threads || request.options.device == MD_DEVICE_CUDA)
             status = run_threads(&request);
         else if (request.options.rank_count > 1 && !leat_launched())
             status = launch(argc, given, &request);

@@ -34,15 +34,28 @@ static void thin(struct md_clock *clock)
     clock->stride *= 2;
 }
 
+static void add_step(struct md_clock *clock, float spent_us)
+{
+    if (clock->step_count++ % clock->stride != 0)
+        return;
+    if (clock->sample_count == MD_SAMPLES)
+        thin(clock);
+    clock->sample_us[clock->sample_count++] = spent_us;
+}
+
 void md_clock_step(struct md_clock *clock)
 {
+    md_clock_steps(clock, 1);
+}
+
+void md_clock_steps(struct md_clock *clock, int64_t count)
+{
+    if (count < 1)
+        return;
     md_clock_lap(clock, PHASE_OTHER);
     uint64_t now = clock->lap_ns;
-    if (clock->step_count++ % clock->stride == 0) {
-        if (clock->sample_count == MD_SAMPLES)
-            thin(clock);
-        clock->sample_us[clock->sample_count++] = (float)(now - clock->step_begin_ns) * 1e-3f;
-    }
+    for (int64_t step = 0; step < count; step++)
+        add_step(clock, (float)(now - clock->step_begin_ns) / (float)count * 1e-3f);
     clock->step_begin_ns = now;
 }
 

@@ -34,6 +34,8 @@ void md_clock_start(struct md_clock *clock);
 void md_clock_lap(struct md_clock *clock, enum md_phase phase);
 /* Ends a step: its time is sampled, and the next one begins. */
 void md_clock_step(struct md_clock *clock);
+/* Ends `count` steps that nobody looked at one by one: each takes its share of the time. */
+void md_clock_steps(struct md_clock *clock, int64_t count);
 /* Median step time, microseconds; 0 without steps. */
 double md_clock_median_us(const struct md_clock *clock);
 double md_clock_phase_us(const struct md_clock *clock, enum md_phase phase);

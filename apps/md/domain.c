@@ -88,7 +88,7 @@ static int reserve_elements(struct md_domain *domain, uint32_t elements)
     return 0;
 }
 
-static int reserve_image(leat_job *job, struct md_image *image, uint32_t elements)
+static int reserve_image(const struct md_rank *rank, struct md_image *image, uint32_t elements)
 {
     if (image->region && elements <= image->capacity)
         return 0;
@@ -96,8 +96,9 @@ static int reserve_image(leat_job *job, struct md_image *image, uint32_t element
     image->region = NULL;
     image->data = NULL;
     leat_region_options options = {.size = sizeof options,
-                                   .bytes = (uint64_t)roomy(elements) * image->element_bytes};
-    int error = leat_region_alloc(job, &options, &image->region);
+                                   .bytes = (uint64_t)roomy(elements) * image->element_bytes,
+                                   .memory = md_gpu_memory(rank)};
+    int error = leat_region_alloc(rank->job, &options, &image->region);
     if (error)
         return error;
     leat_region_info info = {.size = sizeof info};
@@ -334,7 +335,7 @@ static int open_halo(struct md_rank *rank)
         [FIELD_SITE] = {.element = LEAT_WORDS, .components = 1},
     };
     for (int field = 0; field < FIELD_COUNT; field++) {
-        int error = reserve_image(rank->job, &domain->image[field], domain->element_count);
+        int error = reserve_image(rank, &domain->image[field], domain->element_count);
         if (error)
             return error;
         fields[field].place.region = domain->image[field].region;
@@ -359,7 +360,10 @@ static int make_plan(struct md_rank *rank, leat_plan_info *info)
     if (error)
         return error;
     domain->element_count = info->element_count;
-    error = md_agree(rank, reserve_elements(domain, info->element_count));
+    error = reserve_elements(domain, info->element_count);
+    if (!error && rank->gpu)
+        error = md_gpu_reserve(rank);
+    error = md_agree(rank, error);
     return error ? error : open_halo(rank);
 }
 
@@ -411,29 +415,47 @@ static int build_list(struct md_rank *rank, const uint8_t *zone)
     return md_list_build(domain->list, &input);
 }
 
+// What ghosts are made from, where the exchanges take it.
+static int send_home(struct md_rank *rank, const uint8_t *zone)
+{
+    const struct md_domain *domain = &rank->domain;
+    if (rank->gpu)
+        return md_gpu_send(rank, zone);
+    memcpy(domain->image[FIELD_SITE].data, domain->site,
+           (size_t)domain->atoms.count * sizeof *domain->site);
+    md_domain_image(rank);
+    return 0;
+}
+
+static int make_list(struct md_rank *rank, const uint8_t *zone)
+{
+    int error = md_local_ghosts(rank);
+    return error ? error : build_list(rank, zone);
+}
+
 int md_domain_partition(struct md_rank *rank)
 {
     struct md_domain *domain = &rank->domain;
     leat_plan_info info;
+    int error = rank->gpu ? md_gpu_receive(rank) : 0;
+    if (error)
+        return error;
     md_clock_lap(&rank->clock, PHASE_OTHER);
     drop_plan(domain);
-    int error = migrate(rank);
+    error = migrate(rank);
     if (!error)
         error = md_agree(rank, md_local_home(rank));
     if (!error)
         error = make_plan(rank, &info);
     if (error)
         return error;
-    memcpy(domain->image[FIELD_SITE].data, domain->site,
-           (size_t)domain->atoms.count * sizeof *domain->site);
-    md_domain_image(rank);
-    error = leat_halo_exchange(domain->halo, FIELD_SITE, LEAT_FORWARD);
+    error = send_home(rank, info.zone);
+    if (!error)
+        error = leat_halo_exchange(domain->halo, FIELD_SITE, LEAT_FORWARD);
     if (!error)
         error = leat_halo_exchange(domain->halo, FIELD_X, LEAT_FORWARD);
     if (!error)
-        error = md_local_ghosts(rank);
-    if (!error)
-        error = build_list(rank, info.zone);
+        error = rank->gpu ? md_gpu_list(rank) : make_list(rank, info.zone);
     error = md_agree(rank, error);
     md_clock_lap(&rank->clock, PHASE_LIST);
     return error;

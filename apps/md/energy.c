@@ -40,16 +40,6 @@ double md_pressure_bar(double kinetic, const double virial[9], double volume_nm3
     return 2.0 / (3.0 * volume_nm3) * (kinetic - md_trace(virial)) * BAR;
 }
 
-static void sum_forces(const struct md_atoms *atoms, double sum[3], double *length)
-{
-    for (int64_t i = 0; i < atoms->count; i++) {
-        const double *f = atoms->f + 3 * i;
-        for (int d = 0; d < 3; d++)
-            sum[d] += f[d];
-        *length += sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
-    }
-}
-
 // Newton's third law over all ranks: a ghost whose force was lost, or taken twice, shows here.
 static int watch_forces(struct md_rank *rank)
 {
@@ -119,7 +109,8 @@ int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double hea
     // Leap-frog knows kinetic energies at half steps; at the full step stands their mean.
     sum[SUM_EKIN] = 0.5 * (md_trace(rank->ekin_before) + md_trace(rank->ekin_after));
     sum[SUM_EKIN_AFTER] = md_trace(rank->ekin_after);
-    sum_forces(&rank->domain.atoms, sum + SUM_FORCE, sum + SUM_FORCE_LENGTH);
+    memcpy(sum + SUM_FORCE, terms->force, sizeof terms->force);
+    sum[SUM_FORCE_LENGTH] = terms->force_length;
     int error = md_sum(rank, sum, SUM_COUNT);
     if (error)
         return error;

@@ -8,6 +8,7 @@
 
 #include "md/md.h"
 
+#include <math.h>
 #include <string.h>
 
 static void add_tensor(double sum[9], const double tensor[9])
@@ -42,6 +43,16 @@ static void take_image(struct md_rank *rank)
         f[i] = image[i];
 }
 
+static void sum_forces(const struct md_atoms *atoms, double sum[3], double *length)
+{
+    for (int64_t i = 0; i < atoms->count; i++) {
+        const double *f = atoms->f + 3 * i;
+        for (int d = 0; d < 3; d++)
+            sum[d] += f[d];
+        *length += sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
+    }
+}
+
 void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
@@ -66,5 +77,7 @@ void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms)
         want ? terms->virial : NULL, &terms->corrections);
     terms->pairs = terms->coulomb;
     terms->coulomb += corrections;
+    if (want)
+        sum_forces(&domain->atoms, terms->force, &terms->force_length);
     md_clock_lap(&rank->clock, PHASE_LOCAL);
 }

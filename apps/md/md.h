@@ -7,10 +7,11 @@
  *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
  *     energy.c   sums over ranks, watches          output.c   files
  *     together.c collectives                       report.c   what people and programs read
- *     system_share.c what rank 0 has read, to all
+ *     system_share.c what rank 0 has read, to all  gpu.h      the same on a GPU
  *
  * State (x, v, f of home atoms) is in double. What travels, and what the pair loop reads, are
- * images of it in regions: float in mixed precision, double in double.
+ * images of it in regions: float in mixed precision, double in double. On a GPU the state is in its
+ * memory between two partitions, and what is here is that of the last one.
  */
 #ifndef MD_MD_H
 #define MD_MD_H
@@ -19,6 +20,7 @@
 #include "leat/halo.h"
 #include "md/clock.h"
 #include "md/dynamics.h"
+#include "md/gpu.h"
 #include "md/nonbonded.h"
 #include "md/options.h"
 #include "md/system.h"
@@ -67,6 +69,7 @@ struct md_terms {
     double pairs;       /* of coulomb, those within the cut-off */
     double corrections; /* |excluded pairs| + |self terms|, which nearly cancel in coulomb */
     double virial[9];   /* -1/2 sum x (x) f */
+    double force[3], force_length; /* sums over home atoms */
 };
 
 /* One evaluation's results for the whole system, kJ/mol. */
@@ -85,6 +88,7 @@ struct md_rank {
     const struct md_options *options;
     struct md_system system;
     struct md_domain domain;
+    struct md_gpu *gpu; /* NULL: the rank computes on the CPU */
     struct md_together together;
     struct md_clock clock;
     int64_t step;                         /* that is being made */

@@ -14,6 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* EMULATED: the GPU's kernels on the CPU, for tests. */
+enum md_device { MD_DEVICE_CPU, MD_DEVICE_CUDA, MD_DEVICE_EMULATED };
+
 struct md_options {
     const char *gro, *top, *mdp; /* input files */
     const char *define;          /* "-DA -DB=1", added to the .mdp's, or NULL */
@@ -25,6 +28,7 @@ struct md_options {
     enum leat_plan_kind plan;
     bool images; /* ghosts across all boundaries even where the box does not need them */
     enum md_precision precision;
+    enum md_device device;
     int64_t steps; /* below 0: the .mdp's */
     int tile[3];   /* times the input is repeated along x, y, z */
     double drift_after_ps;

@@ -128,7 +128,12 @@ int md_collect(struct md_rank *rank)
     if (!rank->options->out && !rank->options->forces)
         return 0;
     leat_region *region = NULL;
-    int error = md_agree(rank, publish(rank, &region));
+    int error = rank->gpu ? md_gpu_receive(rank) : 0;
+    if (!error && rank->gpu)
+        error = md_gpu_receive_forces(rank);
+    if (!error)
+        error = publish(rank, &region);
+    error = md_agree(rank, error);
     if (!error && rank->rank == 0)
         error = make_room(rank);
     for (int from = 0; !error && rank->rank == 0 && from < rank->rank_count; from++)

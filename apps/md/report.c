@@ -103,7 +103,9 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     md_report_begin(&rank->system, rank->options, report);
     report->rank_count = rank->rank_count;
     memcpy(report->grid, rank->domain.decomposition.grid, sizeof report->grid);
-    report->kernel = md_list_kernel(rank->domain.list);
+    report->kernel = rank->gpu ? md_gpu_model(rank) : md_list_kernel(rank->domain.list);
+    if (rank->gpu)
+        report->device = md_gpu_device(rank);
     report->steps = rank->system.settings.steps;
     report->energy = rank->energy;
     double slope = md_slope_value(&rank->slope);

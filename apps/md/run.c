@@ -31,6 +31,8 @@ static int loop(struct md_rank *rank)
     while (!error && rank->step <= rank->system.settings.steps) {
         bool first = rank->step == 0;
         error = md_steps(rank);
+        if (!error && rank->gpu && (first || rank->step > rank->system.settings.steps))
+            error = md_gpu_wait(rank);
         if (error) {
             leat_fail_in(error, "step %lld", (long long)rank->step);
             break;
@@ -66,6 +68,10 @@ static int set_up(struct md_rank *rank)
     int error = md_system_share(rank);
     if (!error)
         error = md_agree(rank, md_domain_open(rank));
+    if (error)
+        return error;
+    if (rank->options->device != MD_DEVICE_CPU)
+        error = md_agree(rank, md_gpu_open(rank));
     if (error)
         return error;
     drop_input(rank);
@@ -168,6 +174,8 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     md_system_free(&rank->system);
     free(rank->forces);
     leat_close(job, error ? detail : NULL);
+    // Once no peer waits for this rank any more: freeing may wait for all of the device's work.
+    md_gpu_close(rank);
     md_together_end(&rank->together);
     free(rank);
     return exit_status(error);

@@ -4,9 +4,10 @@
 // Algorithm of a step: positions to the ghosts (or a new partition), forces, ghosts' forces back
 // home, velocities and positions on, constraints. Steps between two that need sums over ranks, or a
 // partition, are one run of the halo, which orders exchanges and work as its mode does: in resident
-// mode in one kernel. Advantage: two exchanges a step and nothing else between ranks, and one order
-// of work in all modes, so all give the same bits. Disadvantage: a fault that only a sum shows is
-// seen up to nstcalcenergy steps late, and of the kernel's blocks one does the work.
+// mode in one kernel. On a GPU a step is work enqueued to its stream. Advantage: two exchanges a
+// step and nothing else between ranks, and one order of work in all modes, so all give the same
+// bits. Disadvantage: a fault that only a sum shows is seen up to nstcalcenergy steps late, and of
+// the kernel's blocks one does the work.
 
 #include "core/error.h"
 #include "md/md.h"
@@ -90,7 +91,10 @@ static int move(struct md_rank *rank, struct md_terms *terms, double *heat)
 static void go_on(struct md_rank *rank)
 {
     memcpy(rank->ekin_before, rank->ekin_after, sizeof rank->ekin_before);
-    md_clock_step(&rank->clock);
+    if (rank->gpu)
+        md_gpu_note_step(rank);
+    else
+        md_clock_step(&rank->clock);
     rank->step++;
 }
 
@@ -142,6 +146,52 @@ static void record_drift(struct md_rank *rank)
         md_slope_add(&rank->slope, time_ps, rank->energy.conserved);
 }
 
+static int move_on_gpu(struct run *run, uint32_t choice)
+{
+    struct md_rank *rank = run->rank;
+    int error = md_gpu_move(rank, thermostat(rank, &run->heat), choice);
+    if (error || !choice)
+        return error;
+    return md_gpu_terms(rank, true, run->want ? &run->terms : NULL);
+}
+
+static int step_on_gpu(struct run *run, bool refresh, bool last)
+{
+    struct md_rank *rank = run->rank;
+    leat_halo *halo = rank->domain.halo;
+    bool want = run->want && last;
+    int error = refresh ? leat_halo_exchange(halo, FIELD_X, LEAT_FORWARD) : 0;
+    if (!error)
+        error = md_gpu_pair_forces(rank, want);
+    if (!error)
+        error = leat_halo_exchange(halo, FIELD_F, LEAT_REVERSE);
+    if (error)
+        return error;
+    if (run->stay && last) {
+        error = md_gpu_home_forces(rank, want);
+        return error ? error : md_gpu_terms(rank, false, &run->terms);
+    }
+    uint32_t choice = want                                     ? MD_GPU_STEP_TERMS
+                      : last && couples_next(rank, rank->step) ? MD_GPU_STEP_KINETIC
+                                                               : 0;
+    error = move_on_gpu(run, choice);
+    if (error || last)
+        return error;
+    rank->heat += run->heat;
+    go_on(rank);
+    return 0;
+}
+
+// Work of a GPU is only enqueued here, so there is no function that a halo's run could call: its
+// exchanges are enqueued one by one, in all modes.
+static int run_on_gpu(struct run *run, bool refresh)
+{
+    int error = 0;
+    for (uint64_t step = 0; step < run->count && !error; step++)
+        error = step_on_gpu(run, refresh || step > 0, step + 1 == run->count);
+    return error;
+}
+
 // What the last step of a run asks of all ranks. Energies need both half steps around it.
 static int sum_up(struct md_rank *rank, const struct run *run)
 {
@@ -155,7 +205,7 @@ static int sum_up(struct md_rank *rank, const struct run *run)
     if (!error && run->want)
         record_drift(rank);
     if (!error && stops_centre(rank, rank->step))
-        error = md_stop_centre(rank);
+        error = rank->gpu ? md_gpu_stop_centre(rank) : md_stop_centre(rank);
     return error;
 }
 
@@ -166,7 +216,9 @@ static int end_last(struct md_rank *rank, struct run *run)
     // A run of no steps is one look at the coordinates as they stand.
     if (!error && rank->system.settings.steps == 0)
         return md_energy_sum(rank, &run->terms, 0.0);
-    if (!error)
+    if (!error && rank->gpu)
+        error = move_on_gpu(run, MD_GPU_STEP_TERMS | MD_GPU_STEP_STORED);
+    else if (!error)
         error = move(rank, &run->terms, &run->heat);
     return error ? error : sum_up(rank, run);
 }
@@ -190,7 +242,7 @@ int md_steps(struct md_rank *rank)
     int error = 0;
     if (fresh)
         error = md_domain_partition(rank);
-    else
+    else if (!rank->gpu)
         md_domain_image(rank);
     if (error)
         return error;
@@ -201,7 +253,7 @@ int md_steps(struct md_rank *rank)
     int64_t last = rank->step + (int64_t)run.count - 1;
     run.stay = is_last(rank, last);
     run.want = wants_energy(rank, last);
-    error = run_halo(rank, &run, !fresh);
+    error = rank->gpu ? run_on_gpu(&run, !fresh) : run_halo(rank, &run, !fresh);
     if (error)
         return error;
     error = run.stay ? end_last(rank, &run) : sum_up(rank, &run);

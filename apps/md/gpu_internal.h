@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of gpu.h share: a rank's memory on its device.
+ *
+ * Advantage: one structure of arguments, kept up to date, serves all kernels. Disadvantage: every
+ * launch carries all of it.
+ */
+#ifndef MD_GPU_INTERNAL_H
+#define MD_GPU_INTERNAL_H
+
+#include "md/gpu.h"
+#include "md/md.h"
+
+/* Memory on the device; grows only, and is lost when it grows. */
+struct md_gpu_memory {
+    void *data;
+    size_t bytes;
+};
+
+enum md_gpu_array {
+    /* of the system */
+    ARRAY_SITE_TYPE,
+    ARRAY_SITE_CHARGE,
+    ARRAY_SITE_MASS,
+    ARRAY_LJ,
+    ARRAY_BOUNDS,
+    ARRAY_SCAN_PART,
+    ARRAY_SUM,
+    ARRAY_FAULT,
+    /* of home atoms */
+    ARRAY_X,
+    ARRAY_V,
+    ARRAY_F,
+    ARRAY_ROLE,
+    ARRAY_EXCLUSION_START,
+    ARRAY_EXCLUSION,
+    /* of elements and cells */
+    ARRAY_ZONE,
+    ARRAY_TERM,
+    ARRAY_CELL,
+    ARRAY_CELL_SIZE,
+    ARRAY_CELL_START,
+    ARRAY_SLOT_ELEMENT,
+    ARRAY_XQ,
+    ARRAY_KIND,
+    ARRAY_ROW_SIZE,
+    ARRAY_ROW_START,
+    ARRAY_PARTNER,
+    ARRAY_COUNT
+};
+
+struct md_gpu {
+    const struct md_gpu_backend *backend;
+    void *state;
+    char model[64];
+    struct md_gpu_args args;
+    struct md_gpu_memory array[ARRAY_COUNT];
+    uint8_t *role; /* [home], on the host */
+    size_t role_capacity;
+    uint32_t cell_capacity;
+    bool sent;
+    /* Excluded pairs reach over what moves in one piece, so that all forces have to be there before
+     * anything moves. */
+    bool apart;
+    int64_t pending_steps;
+    double *part; /* [MD_GPU_TERM_COUNT * MD_GPU_PARTS], on the host */
+};
+
+int md_gpu_array_reserve(struct md_gpu *gpu, enum md_gpu_array array, size_t count,
+                         size_t element_bytes);
+int md_gpu_launch(struct md_gpu *gpu, enum md_gpu_kernel kernel, uint32_t choice, uint32_t count);
+/* Waits, and says what kernels found. */
+int md_gpu_check(struct md_rank *rank);
+/* Adds up terms [first, first + count) of all atoms. Waits. */
+int md_gpu_sum(struct md_rank *rank, uint32_t first, uint32_t count, double *sum);
+
+#endif
