@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "device/ops.h"
 #include "leat/leat.h"
 #include "transport/transport.h"
 
@@ -37,8 +38,13 @@ const struct setting leat_settings[SETTING_COUNT] = {
     [SETTING_PATHS] = {"LEAT_PATHS", KIND_TEXT, "auto", 0, 0,
                        "paths that may be taken: auto, require:NAME or forbid:NAME[,NAME]",
                        IN(paths)},
-    [SETTING_BLOCKS] = {"LEAT_BLOCKS", KIND_INTEGER, "1", 1, 256,
-                        "blocks of a kernel on the CPU device", IN(block_count)},
+    [SETTING_DEVICE] = {"LEAT_DEVICE", KIND_TEXT, "cpu", 0, 0,
+                        "where kernels run: cpu, cuda or cuda:0,1 (the GPUs for a job's threads)",
+                        IN(device)},
+    [SETTING_BLOCKS] =
+        {"LEAT_BLOCKS", KIND_INTEGER, "1", 1, 256,
+         "blocks of a kernel; unless it is set, a GPU takes as many as suit the size",
+         IN(block_count)},
     [SETTING_SPIN] = {"LEAT_SPIN", KIND_MICROSECONDS, "20", 0, 100000,
                       "how long a wait spins before it yields, in microseconds", IN(spin_ns)},
     [SETTING_LOG] = {"LEAT_LOG", KIND_TEXT, "warn", 0, 0,
@@ -251,6 +257,15 @@ static int check_trace(const char *text, const char *where)
                      strlen(text), sizeof((struct config *)0)->trace - 1);
 }
 
+static int check_device(const char *text, const char *where)
+{
+    const char *wrong = leat_device_wrong(text);
+    if (!wrong && strlen(text) < sizeof((struct config *)0)->device)
+        return 0;
+    return leat_fail(-EINVAL, "LEAT_DEVICE%s is \"%s\"; %s", where, text,
+                     wrong ? wrong : "that is too long");
+}
+
 static int out_of_range(const struct setting *setting, const char *where, const char *text)
 {
     if (setting->kind == KIND_BYTES)
@@ -296,6 +311,8 @@ static int assign(struct loader *loader, enum setting_id id, const char *text)
         error = check_paths(text, loader->where);
     else if (id == SETTING_TRACE)
         error = check_trace(text, loader->where);
+    else if (id == SETTING_DEVICE)
+        error = check_device(text, loader->where);
     else
         error = check_log_word(text, loader->where, &config->log_level);
     if (error)
@@ -510,6 +527,8 @@ static int load_options(struct loader *loader, const struct leat_options *option
     int error = known.paths && *known.paths ? assign(loader, SETTING_PATHS, known.paths) : 0;
     if (!error && known.trace && *known.trace)
         error = assign(loader, SETTING_TRACE, known.trace);
+    if (!error && known.device && *known.device)
+        error = assign(loader, SETTING_DEVICE, known.device);
     return error;
 }
 

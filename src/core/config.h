@@ -20,6 +20,7 @@ enum setting_id {
     SETTING_TIMEOUT,
     SETTING_ARENA,
     SETTING_PATHS,
+    SETTING_DEVICE,
     SETTING_BLOCKS,
     SETTING_SPIN,
     SETTING_LOG,
@@ -51,6 +52,7 @@ struct config {
     double timeout_s;
     uint64_t arena_bytes;
     char paths[128];
+    char device[128]; /* "cpu", "cuda" or "cuda:0,1" */
     int block_count;
     uint64_t spin_ns;
     int log_level;

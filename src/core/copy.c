@@ -46,7 +46,7 @@ static int signal_at(const leat_job *job, leat_place place, struct leat_signal *
     int error = check_place(job, place, LEAT_SIGNAL_BYTES, "signal");
     if (error)
         return error;
-    if (place.region->registered || place.offset % LEAT_SIGNAL_BYTES)
+    if (place.region->kind != REGION_ARENA || place.offset % LEAT_SIGNAL_BYTES)
         return leat_fail(-EINVAL,
                          "a signal lies in an allocated region, aligned to %d bytes (offset %llu)",
                          LEAT_SIGNAL_BYTES, (unsigned long long)place.offset);
@@ -54,9 +54,23 @@ static int signal_at(const leat_job *job, leat_place place, struct leat_signal *
     return 0;
 }
 
+static int put_from(const struct leat_region *to, uint64_t to_offset,
+                    const struct leat_region *from, uint64_t from_offset, uint64_t bytes)
+{
+    const char *address = from->kind == REGION_DEVICE ? (const char *)(uintptr_t)from->remote
+                                                      : (const char *)from->address;
+    return to->transport->put(to, to_offset, address + from_offset, bytes);
+}
+
 static int transfer(leat_place to, leat_place from, uint64_t bytes)
 {
     const struct leat_region *target = to.region, *source = from.region;
+    // A device's copies take addresses of either side, and know what to do with them.
+    if (target->kind == REGION_DEVICE)
+        return put_from(target, to.offset, source, from.offset, bytes);
+    if (source->kind == REGION_DEVICE && target->address)
+        return source->transport->get((char *)target->address + to.offset, source, from.offset,
+                                      bytes);
     if (source->address)
         return target->transport->put(target, to.offset, (char *)source->address + from.offset,
                                       bytes);

@@ -15,6 +15,7 @@
 #include "core/signal.h"
 #include "leat/leat.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -56,12 +57,15 @@ struct segment_head {
     struct rank_record rank[];
 };
 
+/* Numbered as `registered` of leat_path_query. */
+enum region_kind { REGION_ARENA, REGION_REGISTERED, REGION_DEVICE };
+
 /* An entry of a rank's directory of regions. Odd generation: live. */
 struct region_slot {
     uint64_t generation;
-    uint64_t offset; /* in the arena; or the address, for registered memory */
+    uint64_t offset; /* in the arena; or the address */
     uint64_t bytes;
-    uint32_t registered;
+    uint32_t kind; /* enum region_kind */
     uint32_t unused;
     char name[LEAT_REGION_NAME];
 };
@@ -109,6 +113,9 @@ struct segment {
     int references;
     uint64_t bytes;
     struct segment_head *head;
+    /* What this process's ranks share of their devices (device/), and its lock. */
+    pthread_mutex_t lock;
+    struct gang *gangs;
 };
 
 /* Free space of the own arena: spans sorted by offset, private to the owner. */
@@ -146,6 +153,7 @@ struct trace;
 struct job_child {
     struct job_child *next, **link;
     void (*orphan)(struct job_child *child);
+    int (*check)(struct job_child *child); /* its error, found meanwhile, or 0; NULL: never */
 };
 
 struct leat_job {

@@ -9,6 +9,7 @@
 
 #include "core/region.h"
 
+#include "device/ops.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 
 struct slot_view {
     uint64_t generation, offset, bytes;
-    uint32_t registered;
+    enum region_kind kind;
     char name[LEAT_REGION_NAME];
 };
 
@@ -33,7 +34,7 @@ static bool read_slot(const struct region_slot *slot, struct slot_view *view)
         return false;
     view->offset = __atomic_load_n(&slot->offset, __ATOMIC_ACQUIRE);
     view->bytes = __atomic_load_n(&slot->bytes, __ATOMIC_ACQUIRE);
-    view->registered = __atomic_load_n(&slot->registered, __ATOMIC_ACQUIRE);
+    view->kind = (enum region_kind)__atomic_load_n(&slot->kind, __ATOMIC_ACQUIRE);
     for (size_t i = 0; i < sizeof view->name; i++)
         view->name[i] = __atomic_load_n(&slot->name[i], __ATOMIC_ACQUIRE);
     return __atomic_load_n(&slot->generation, RELAXED) == view->generation;
@@ -80,12 +81,12 @@ static int check_name(struct leat_job *job, const char *name)
     return 0;
 }
 
-static void fill_slot(struct region_slot *slot, uint64_t offset, uint64_t bytes, bool registered,
-                      const char *name)
+static void fill_slot(struct region_slot *slot, uint64_t offset, uint64_t bytes,
+                      enum region_kind kind, const char *name)
 {
     __atomic_store_n(&slot->offset, offset, RELAXED);
     __atomic_store_n(&slot->bytes, bytes, RELAXED);
-    __atomic_store_n(&slot->registered, registered, RELAXED);
+    __atomic_store_n(&slot->kind, kind, RELAXED);
     size_t length = name ? strlen(name) : 0;
     for (size_t i = 0; i < LEAT_REGION_NAME; i++)
         __atomic_store_n(&slot->name[i], i < length ? name[i] : 0, RELAXED);
@@ -102,8 +103,8 @@ static void link_region(struct leat_job *job, struct leat_region *region)
     job->regions = region;
 }
 
-static int own_region(struct leat_job *job, const leat_region_options *options, bool registered,
-                      uint64_t offset, leat_region **region)
+static int own_region(struct leat_job *job, const leat_region_options *options,
+                      enum region_kind kind, uint64_t offset, leat_region **region)
 {
     int slot = free_slot(job);
     if (slot < 0)
@@ -112,14 +113,14 @@ static int own_region(struct leat_job *job, const leat_region_options *options, 
     if (!made)
         return leat_fail(-ENOMEM, "no memory for a region handle");
     struct arena_head *head = job->arena.head;
-    fill_slot(&head->slot[slot], offset, options->bytes, registered, options->name);
+    fill_slot(&head->slot[slot], offset, options->bytes, kind, options->name);
     made->owner = job->rank;
     made->slot = (uint32_t)slot;
     made->generation = head->slot[slot].generation;
     made->bytes = options->bytes;
     made->remote = offset;
-    made->registered = registered;
-    made->address = registered ? options->address : (char *)head + offset;
+    made->kind = kind;
+    made->address = kind == REGION_ARENA ? (char *)head + offset : (void *)(uintptr_t)offset;
     made->row = ROW_SELF;
     made->transport = leat_transports[ROW_SELF];
     link_region(job, made);
@@ -138,6 +139,31 @@ static int read_options(const leat_region_options *options, leat_region_options 
     return 0;
 }
 
+static int arena_region(leat_job *job, const leat_region_options *options, leat_region **region)
+{
+    uint64_t offset = 0;
+    int error = leat_arena_alloc(job, options->bytes, &offset);
+    if (error)
+        return error;
+    error = own_region(job, options, REGION_ARENA, offset, region);
+    if (error)
+        leat_arena_free(job, offset, options->bytes);
+    return error;
+}
+
+static int device_region(leat_job *job, const leat_region_options *options, leat_region **region)
+{
+    struct device *device = job->device;
+    void *address;
+    int error = device->ops->region_alloc(device, options->bytes, &address);
+    if (error)
+        return error;
+    error = own_region(job, options, REGION_DEVICE, (uint64_t)(uintptr_t)address, region);
+    if (error)
+        device->ops->region_free(device, address);
+    return error;
+}
+
 int leat_region_alloc(leat_job *job, const leat_region_options *options, leat_region **region)
 {
     leat_region_options full = {0};
@@ -148,21 +174,19 @@ int leat_region_alloc(leat_job *job, const leat_region_options *options, leat_re
         error = read_options(options, &full);
     if (!error)
         error = check_name(job, full.name);
-    uint64_t offset = 0;
-    if (!error)
-        error = leat_arena_alloc(job, full.bytes, &offset);
+    if (!error && full.memory != LEAT_MEMORY_HOST && full.memory != LEAT_MEMORY_DEVICE)
+        error =
+            leat_fail(-EINVAL, "leat_region_alloc: no memory has the number %d", (int)full.memory);
     if (error)
         return error;
-    error = own_region(job, &full, false, offset, region);
-    if (error)
-        leat_arena_free(job, offset, full.bytes);
-    return error;
+    bool device = full.memory == LEAT_MEMORY_DEVICE && job->device->ops->region_alloc;
+    return device ? device_region(job, &full, region) : arena_region(job, &full, region);
 }
 
 static int make_view(struct leat_job *job, int owner, uint32_t slot, const struct slot_view *found,
                      leat_region **region)
 {
-    int row = leat_path_choose(job, owner, found->registered, NULL);
+    int row = leat_path_choose(job, owner, found->kind, NULL);
     if (row < 0)
         return row;
     struct leat_region *made = calloc(1, sizeof *made);
@@ -174,7 +198,7 @@ static int make_view(struct leat_job *job, int owner, uint32_t slot, const struc
     made->generation = found->generation;
     made->bytes = found->bytes;
     made->remote = found->offset;
-    made->registered = found->registered;
+    made->kind = found->kind;
     made->view = true;
     made->row = row;
     made->transport = leat_transports[row];
@@ -220,7 +244,8 @@ int leat_region_register(leat_job *job, const leat_region_options *options, leat
             error = leat_fail(-EINVAL, "%llu bytes from address %p on pass the end of memory",
                               (unsigned long long)full.bytes, full.address);
         return error ? error
-                     : own_region(job, &full, true, (uint64_t)(uintptr_t)full.address, region);
+                     : own_region(job, &full, REGION_REGISTERED, (uint64_t)(uintptr_t)full.address,
+                                  region);
     }
     if (!full.name || full.owner < 0 || full.owner >= job->rank_count)
         return leat_fail(-EINVAL,
@@ -281,8 +306,10 @@ void leat_region_free(leat_region *region)
     if (!region->view) {
         struct region_slot *slot = &job->arena.head->slot[region->slot];
         __atomic_store_n(&slot->generation, region->generation + 1, __ATOMIC_RELEASE);
-        if (!region->registered)
+        if (region->kind == REGION_ARENA)
             leat_arena_free(job, region->remote, region->bytes);
+        else if (region->kind == REGION_DEVICE)
+            job->device->ops->region_free(job->device, region->address);
         publish(job->arena.head);
     }
     *region->link = region->next;

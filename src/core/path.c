@@ -4,6 +4,7 @@
 // Advantage: one screen tells why bytes go where they go. Disadvantage: the order is fixed; what a
 // user wants otherwise is said with LEAT_PATHS (auto, require:NAME, forbid:NAME[,NAME]).
 
+#include "device/ops.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static const char *ruled_out(const char *rule, const char *name)
 }
 
 static int try_row(struct leat_job *job, const struct transport *transport, int peer,
-                   bool registered, leat_path_row *row)
+                   enum region_kind kind, leat_path_row *row)
 {
     const char *rule = ruled_out(job->config.paths, transport->name);
     snprintf(row->name, sizeof row->name, "%s", transport->name);
@@ -41,7 +42,7 @@ static int try_row(struct leat_job *job, const struct transport *transport, int 
         snprintf(row->reason, sizeof row->reason, "%s", rule ? rule : transport->absent);
         return -EHOSTUNREACH;
     }
-    return transport->can_reach(job, peer, registered, row->reason);
+    return transport->can_reach(job, peer, kind, row->reason);
 }
 
 static int fail_all(int peer, const leat_path_report *report)
@@ -54,7 +55,8 @@ static int fail_all(int peer, const leat_path_report *report)
     return leat_fail(-EHOSTUNREACH, "no path to rank %d (%s)", peer, reasons);
 }
 
-int leat_path_choose(struct leat_job *job, int peer, bool registered, leat_path_report *report)
+int leat_path_choose(struct leat_job *job, int peer, enum region_kind kind,
+                     leat_path_report *report)
 {
     leat_path_report local = {.size = sizeof local};
     leat_path_report *full = report ? report : &local;
@@ -65,7 +67,7 @@ int leat_path_choose(struct leat_job *job, int peer, bool registered, leat_path_
             snprintf(full->row[row].name, sizeof full->row[row].name, "%s",
                      leat_transports[row]->name);
             snprintf(full->row[row].reason, LEAT_REASON, "not needed");
-        } else if (!try_row(job, leat_transports[row], peer, registered, &full->row[row])) {
+        } else if (!try_row(job, leat_transports[row], peer, kind, &full->row[row])) {
             chosen = row;
             full->row[row].chosen = 1;
         }
@@ -84,8 +86,14 @@ int leat_path_query(leat_job *job, int peer, int registered, leat_path_report *r
         return leat_fail(-EINVAL, "leat_path_report.size is 0; set it to sizeof");
     if (peer < 0 || peer >= job->rank_count)
         return leat_fail(-EINVAL, "peer %d of a job of %d ranks", peer, job->rank_count);
+    if (registered < REGION_ARENA || registered > REGION_DEVICE)
+        return leat_fail(-EINVAL, "leat_path_query: no kind of memory has the number %d",
+                         registered);
     leat_path_report full = {.size = report->size};
-    int row = leat_path_choose(job, peer, registered != 0, &full);
+    enum region_kind kind = (enum region_kind)registered;
+    if (kind == REGION_DEVICE && !job->device->ops->region_alloc)
+        kind = REGION_ARENA;
+    int row = leat_path_choose(job, peer, kind, &full);
     memcpy(report, &full, report->size < sizeof full ? report->size : sizeof full);
     return row < 0 ? row : 0;
 }

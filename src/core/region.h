@@ -16,11 +16,13 @@ struct leat_region {
     uint32_t slot;
     uint64_t generation; /* of the slot when this handle was made */
     uint64_t bytes;
-    uint64_t remote; /* owner's address of registered memory */
-    void *address;   /* where this rank loads and stores it; NULL when only copies reach it */
-    bool registered; /* memory of the owner's, not of its arena */
-    bool view;       /* found through the directory: freeing it leaves the memory alone */
-    bool retired;    /* no longer used here, but a peer may not have left it yet */
+    uint64_t remote; /* offset in the owner's arena, or its address there */
+    /* Where this rank loads and stores it (its kernels, for a GPU's memory); NULL when only copies
+     * reach it. */
+    void *address;
+    enum region_kind kind;
+    bool view;    /* found through the directory: freeing it leaves the memory alone */
+    bool retired; /* no longer used here, but a peer may not have left it yet */
     const struct transport *transport;
     int row; /* of the path table */
 };

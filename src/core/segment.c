@@ -127,6 +127,7 @@ int leat_segment_map(int fd, struct segment **segment)
         return leat_fail(-ENOMEM, "no memory for a job handle");
     made->fd = fd;
     made->references = 1;
+    pthread_mutex_init(&made->lock, NULL);
     made->bytes = (uint64_t)status.st_size;
     made->head = made->bytes ? mmap(NULL, made->bytes, PROT_READ | PROT_WRITE,
                                     MAP_SHARED | MAP_NORESERVE, fd, 0)

@@ -71,23 +71,25 @@ static void *work(void *user)
     return NULL;
 }
 
-static int cpu_launch(struct device *base, enum kernel_id kernel, void *arguments, uint32_t choice)
+static int cpu_launch(struct device *base, const struct device_launch *launch)
 {
     struct cpu_device *device = (struct cpu_device *)base;
     struct k_grid grid = {0, device->block_count};
+    kernel_function *kernel = kernels[launch->kernel];
+    void *arguments = launch->arguments->address;
     if (!device->worker_count) {
-        kernels[kernel](&grid, arguments, choice);
+        kernel(&grid, arguments, launch->choice);
         return 0;
     }
     pthread_mutex_lock(&device->lock);
-    device->kernel = kernels[kernel];
+    device->kernel = kernel;
     device->arguments = arguments;
-    device->choice = choice;
+    device->choice = launch->choice;
     device->running = device->worker_count;
     device->launches++;
     pthread_cond_broadcast(&device->work);
     pthread_mutex_unlock(&device->lock);
-    kernels[kernel](&grid, arguments, choice);
+    kernel(&grid, arguments, launch->choice);
     pthread_mutex_lock(&device->lock);
     while (device->running)
         pthread_cond_wait(&device->done, &device->lock);
@@ -126,21 +128,44 @@ static int cpu_sync(struct device *base)
     return 0;
 }
 
-static int cpu_alloc(struct device *base, size_t bytes, void **address)
+static int cpu_drain(struct device *base, double timeout_s)
+{
+    (void)base;
+    (void)timeout_s;
+    return 0;
+}
+
+static int cpu_alloc(struct device *base, size_t bytes, struct device_memory *memory)
 {
     (void)base;
     void *made = NULL;
     if (posix_memalign(&made, 64, bytes ? bytes : 1))
         return leat_fail(-ENOMEM, "no memory on the CPU device for %zu bytes", bytes);
     memset(made, 0, bytes);
-    *address = made;
+    *memory = (struct device_memory){made, made, bytes};
     return 0;
 }
 
-static void cpu_free(struct device *base, void *address)
+static void cpu_free(struct device *base, struct device_memory *memory)
 {
     (void)base;
-    free(address);
+    free(memory->address);
+    *memory = (struct device_memory){0};
+}
+
+static int cpu_same(struct device *base, const struct device_memory *memory)
+{
+    (void)base;
+    (void)memory;
+    return 0;
+}
+
+static void cpu_info(const struct device *base, leat_device_info *info)
+{
+    strcpy(info->name, "cpu");
+    strcpy(info->model, "threads of the host as blocks");
+    info->rank_count = base->job->segment->head->threads ? base->job->rank_count : 1;
+    info->block_count = (int)((const struct cpu_device *)base)->block_count;
 }
 
 static void cpu_close(struct device *base)
@@ -161,13 +186,17 @@ static void cpu_close(struct device *base)
 
 static const struct device_ops cpu_ops = {.name = "cpu",
                                           .close = cpu_close,
+                                          .info = cpu_info,
                                           .alloc = cpu_alloc,
                                           .free = cpu_free,
+                                          .publish = cpu_same,
+                                          .fetch = cpu_same,
                                           .launch = cpu_launch,
                                           .put = cpu_put,
                                           .raise = cpu_raise,
                                           .wait = cpu_wait,
-                                          .sync = cpu_sync};
+                                          .sync = cpu_sync,
+                                          .drain = cpu_drain};
 
 int leat_device_cpu_open(struct leat_job *job, struct device **opened)
 {

@@ -6,12 +6,16 @@
 #ifndef LEAT_DEVICE_OPS_H
 #define LEAT_DEVICE_OPS_H
 
+#include "leat/device.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct leat_job;
 struct leat_signal;
 struct device;
+struct device_gang;
 struct k_wait;
 
 /* Every kernel of the library, by what it does and its element type; types follow one another as in
@@ -41,24 +45,63 @@ enum kernel_id {
         KERNEL_COUNT
 };
 
+/* Memory that kernels read and the host fills: on a GPU two copies, on the CPU device one. */
+struct device_memory {
+    void *address; /* for kernels */
+    void *host;
+    size_t bytes;
+};
+
+struct device_launch {
+    enum kernel_id kernel;
+    uint32_t choice; /* travels with the launch itself */
+    /* Published, unchanged until the kernel has ended: a launch may carry it along by value. */
+    const struct device_memory *arguments;
+    uint32_t work; /* elements: how many blocks it takes depends on them */
+    /* Kernels that wait for other ranks' kernels: all of one GPU have to run at once. NULL for
+     * those that wait for nobody. */
+    struct device_gang *gang;
+};
+
 struct device_ops {
     const char *name; /* "cpu", "cuda" */
+    /* The host runs ahead of the stream; else all is done when a call returns. */
+    bool asynchronous;
     void (*close)(struct device *device);
-    /* Memory that the device's kernels and the host both read (arguments, index maps). */
-    int (*alloc)(struct device *device, size_t bytes, void **address);
-    void (*free)(struct device *device, void *address);
-    /* Starts a kernel in the device's stream. `arguments` (device memory) stay until it has ended;
-     * `choice` travels with the launch itself. */
-    int (*launch)(struct device *device, enum kernel_id kernel, void *arguments, uint32_t choice);
+    void (*info)(const struct device *device, leat_device_info *info);
+    /* Whether kernels here may store to memory of the rank's device; the reason either way. Only
+     * where region_alloc is. */
+    int (*can_store)(const struct device *device, int rank, char reason[LEAT_REASON]);
+    /* Zeroed, both copies; publish brings the host's to the device, fetch the device's to the host,
+     * both in the stream's order and done on return. Freeing memory of all zeros is nothing. */
+    int (*alloc)(struct device *device, size_t bytes, struct device_memory *memory);
+    void (*free)(struct device *device, struct device_memory *memory);
+    int (*publish)(struct device *device, const struct device_memory *memory);
+    int (*fetch)(struct device *device, const struct device_memory *memory);
+    /* Memory for regions (zeroed), where the arena will not do; else NULL. */
+    int (*region_alloc)(struct device *device, uint64_t bytes, void **address);
+    void (*region_free)(struct device *device, void *address);
+    /* A record that kernels write and the host may read at any time; else NULL: any memory is. */
+    int (*report_alloc)(struct device *device, size_t bytes, void **address);
+    void (*report_free)(struct device *device, void *address);
+    /* Ranks that share a device join a gang by the same number; no launch before all have. NULL:
+     * ranks share nothing. */
+    int (*gang_join)(struct device *device, uint64_t number, struct device_gang **gang);
+    void (*gang_leave)(struct device_gang *gang);
+    /* Starts a kernel in the device's stream. */
+    int (*launch)(struct device *device, const struct device_launch *launch);
     /* Operations of the stream, in order with its kernels: a copy to an address that this device
      * can store to, a signal raised after everything before it, a signal awaited by everything
-     * after it (a failed wait goes into wait->error, and what follows it in the stream is void). */
+     * after it (a failed wait goes into wait->report, and what follows it in the stream is void).
+     */
     int (*put)(struct device *device, void *to, const void *from, uint64_t bytes);
     int (*raise)(struct device *device, struct leat_signal *signal, uint64_t value);
     int (*wait)(struct device *device, const struct k_wait *wait, struct leat_signal *signal,
                 uint64_t wanted, int peer, int pulse);
     /* Blocks the host until the stream is empty. */
     int (*sync)(struct device *device);
+    /* As leat_device_wait, without what halos have to say. */
+    int (*drain)(struct device *device, double timeout_s);
 };
 
 struct device {
@@ -66,13 +109,21 @@ struct device {
     struct leat_job *job;
 };
 
-/* Opens the rank's device: the CPU device, so far. */
+/* Opens the rank's device, as LEAT_DEVICE says. */
 int leat_device_open(struct leat_job *job, struct device **device);
 int leat_device_cpu_open(struct leat_job *job, struct device **device);
+/* -ENOTSUP, with what is missing, where there is no GPU or this build has no CUDA. */
+int leat_device_cuda_open(struct leat_job *job, struct device **device);
+/* NULL, or why the text is no device. */
+const char *leat_device_wrong(const char *text);
+/* The GPU's number for a rank of `rank_count`, by such a text. */
+int leat_device_number(const char *text, int device_count, int rank, int rank_count);
 
 /* launch and sync, counted. */
-int leat_device_launch(struct device *device, enum kernel_id kernel, void *arguments,
-                       uint32_t choice);
+int leat_device_launch(struct device *device, const struct device_launch *launch);
 int leat_device_sync(struct device *device);
+/* A copy between addresses of which at least one is a device's, in the order of the rank's stream,
+ * done on return. */
+int leat_device_copy(struct leat_job *job, void *to, const void *from, uint64_t bytes);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "halo/halo_internal.h"
 
+#include "transport/transport.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,15 @@ static int check_field(const struct leat_halo *halo, const leat_halo_options *op
     if (error)
         return leat_fail_in(error, "field %d", f);
     const leat_region *region = field->place.region;
-    if (region->owner != halo->job->rank || region->registered ||
+    bool remote = halo->job->device->ops->region_alloc;
+    if (region->owner == halo->job->rank && remote != (region->kind == REGION_DEVICE) &&
+        region->kind != REGION_REGISTERED)
+        return leat_fail(
+            -EINVAL,
+            "field %d: its region lies in the host's memory and the rank computes on a "
+            "GPU; allocate it with leat_region_options.memory LEAT_MEMORY_DEVICE",
+            f);
+    if (region->owner != halo->job->rank || region->kind == REGION_REGISTERED ||
         field->place.offset % type_bytes(field->element))
         return leat_fail(-EINVAL,
                          "field %d: the region has to be allocated by this rank, and the "
@@ -89,14 +99,21 @@ static int take_options(struct leat_halo *halo, const leat_halo_options *options
     return 0;
 }
 
-static void start_signals(struct leat_halo *halo, uint64_t first_epoch)
+// Counters start where the caller says; the mailbox is fresh memory, so only then is there work.
+static int start_signals(struct leat_halo *halo, uint64_t first_epoch)
 {
     halo_board(halo->board)->first_epoch = first_epoch;
-    // Counters start where the caller says; the board is fresh memory, so only then is there work.
-    for (int p = 0; first_epoch && p < halo->plan->pulse_count; p++)
-        for (int f = 0; f < halo->field_count; f++)
-            for (int s = 0; s < BOARD_SIGNALS; s++)
-                halo_board_signal(halo->board, p, f, (enum board_signal)s)->value = first_epoch;
+    size_t count = (size_t)halo->plan->pulse_count * (size_t)halo->field_count * BOARD_SIGNALS;
+    if (!first_epoch || !count)
+        return 0;
+    struct leat_signal *signals = calloc(count, sizeof *signals);
+    if (!signals)
+        return leat_fail(-ENOMEM, "no memory for a halo's signals");
+    for (size_t i = 0; i < count; i++)
+        signals[i].value = first_epoch;
+    int error = halo->mailbox->transport->put(halo->mailbox, 0, signals, count * sizeof *signals);
+    free(signals);
+    return error;
 }
 
 // Where what we send goes, and the signals that go with it; nothing for LEAT_NOBODY.
@@ -110,10 +127,10 @@ static void bind_receiver(struct leat_halo *halo, int f, int p, struct k_pulse *
     kernel->x_landing = (char *)to->base[f]->address + theirs->field[f].base_offset +
                         (uint64_t)theirs->pulse[q].recv_offset * halo->field[f].element_bytes;
     kernel->x_stride = (uint64_t)theirs->ghost_count * halo->field[f].element_bytes;
-    kernel->signal.x_there = halo_board_signal(to->board, q, f, BOARD_X_IN);
-    kernel->signal.x_free_here = halo_board_signal(halo->board, p, f, BOARD_X_FREE);
-    kernel->signal.f_here = halo_board_signal(halo->board, p, f, BOARD_F_IN);
-    kernel->signal.f_free_there = halo_board_signal(to->board, q, f, BOARD_F_FREE);
+    kernel->signal.x_there = halo_signal(to->mailbox, halo->field_count, q, f, BOARD_X_IN);
+    kernel->signal.x_free_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_X_FREE);
+    kernel->signal.f_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_F_IN);
+    kernel->signal.f_free_there = halo_signal(to->mailbox, halo->field_count, q, f, BOARD_F_FREE);
 }
 
 // Where what we received goes back to.
@@ -124,20 +141,20 @@ static void bind_sender(struct leat_halo *halo, int f, int p, struct k_pulse *ke
         return;
     const struct board *theirs = halo_board(from->board);
     int q = halo->from_pulse[p];
-    kernel->f_landing = (char *)from->board->address + theirs->field[f].returned_offset +
+    kernel->f_landing = (char *)from->mailbox->address + theirs->field[f].returned_offset +
                         (uint64_t)theirs->pulse[q].send_offset * halo->field[f].element_bytes;
-    kernel->signal.x_here = halo_board_signal(halo->board, p, f, BOARD_X_IN);
-    kernel->signal.x_free_there = halo_board_signal(from->board, q, f, BOARD_X_FREE);
-    kernel->signal.f_there = halo_board_signal(from->board, q, f, BOARD_F_IN);
-    kernel->signal.f_free_here = halo_board_signal(halo->board, p, f, BOARD_F_FREE);
+    kernel->signal.x_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_X_IN);
+    kernel->signal.x_free_there = halo_signal(from->mailbox, halo->field_count, q, f, BOARD_X_FREE);
+    kernel->signal.f_there = halo_signal(from->mailbox, halo->field_count, q, f, BOARD_F_IN);
+    kernel->signal.f_free_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_F_FREE);
 }
 
 static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *field)
 {
     const leat_pulse *pulse = &halo->plan->pulse[p];
-    struct k_pulse *kernel = &field->pulse[p];
+    struct k_pulse *kernel = (struct k_pulse *)(void *)(field + 1) + p;
     uint32_t send_offset = halo_board(halo->board)->pulse[p].send_offset;
-    *kernel = (struct k_pulse){.index = halo->index + send_offset,
+    *kernel = (struct k_pulse){.index = (const uint32_t *)halo->index.address + send_offset,
                                .send_count = pulse->send_count,
                                .dependent_start = pulse->dependent_start,
                                .recv_count = pulse->recv_count,
@@ -154,40 +171,51 @@ static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *fie
     field->receivers |= (uint64_t)(pulse->send_rank != LEAT_NOBODY) << p;
 }
 
-static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
+static struct k_field field_head(const struct leat_halo *halo, int f, uint64_t first_epoch)
 {
-    struct device *device = halo->job->device;
-    int pulse_count = halo->plan->pulse_count;
-    void *memory;
-    int error = device->ops->alloc(
-        device, sizeof(struct k_field) + (size_t)pulse_count * sizeof(struct k_pulse), &memory);
-    if (error)
-        return error;
-    struct halo_field *field = &halo->field[f];
-    struct k_field *kernel = field->kernel = memory;
-    *kernel = (struct k_field){
+    const struct halo_field *field = &halo->field[f];
+    const struct board_field *posted = &halo_board(halo->board)->field[f];
+    return (struct k_field){
         .base = (char *)field->given.place.region->address + field->given.place.offset,
-        .returned =
-            (char *)halo->board->address + halo_board(halo->board)->field[f].returned_offset,
-        .staging = halo->staging,
+        .returned = (char *)halo->mailbox->address + posted->returned_offset,
+        .staging = halo->staging.address,
         .components = field->given.components,
         .shifted = field->given.shifted,
-        .pulse_count = pulse_count,
+        .pulse_count = halo->plan->pulse_count,
         .home_count = halo->plan->home_count,
         .ghost_count = halo->plan->element_count - halo->plan->home_count,
         .zones = (uint32_t)field->given.zones,
-        .forward_epoch = first_epoch,
-        .reverse_epoch = first_epoch,
-        .source_start = halo->source_start,
-        .source = halo->source,
-        .sent_home = halo->sent_home,
+        .first_epoch = first_epoch,
+        .turns = field->turns.address,
+        .source_start = halo->source_start.address,
+        .source = halo->source.address,
+        .sent_home = halo->sent_home.address,
         .sent_home_count = halo->sent_home_count,
-        .wait = {.job = halo->job, .timeout_ns = halo->job->timeout_ns, .error = halo->error},
-        .pulse = (struct k_pulse *)(kernel + 1),
+        .wait = {.job = halo->job,
+                 .timeout_ns = halo->job->timeout_ns,
+                 .error = halo->error.address,
+                 .report = halo->report},
     };
-    for (int p = 0; p < pulse_count; p++)
+}
+
+static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
+{
+    struct device *device = halo->job->device;
+    size_t pulse_count = (size_t)halo->plan->pulse_count;
+    struct halo_field *field = &halo->field[f];
+    int error =
+        device->ops->alloc(device, (pulse_count + 1) * sizeof(struct k_turns), &field->turns);
+    if (!error)
+        error = device->ops->alloc(
+            device, sizeof(struct k_field) + pulse_count * sizeof(struct k_pulse), &field->kernel);
+    if (error)
+        return error;
+    field->forward_epoch = field->reverse_epoch = first_epoch;
+    struct k_field *kernel = field->kernel.host;
+    *kernel = field_head(halo, f, first_epoch);
+    for (int p = 0; p < halo->plan->pulse_count; p++)
         bind_pulse(halo, f, p, kernel);
-    return 0;
+    return device->ops->publish(device, &field->kernel);
 }
 
 static int alloc_shared(struct leat_halo *halo)
@@ -200,12 +228,25 @@ static int alloc_shared(struct leat_halo *halo)
     for (int f = 0; f < halo->field_count; f++)
         if (halo->field[f].element_bytes > widest)
             widest = halo->field[f].element_bytes;
-    void *error_record;
-    int error = device->ops->alloc(device, sizeof(struct k_error), &error_record);
+    int error = device->ops->alloc(device, sizeof(struct k_error), &halo->error);
     if (error)
         return error;
-    halo->error = error_record;
+    void *report = halo->error.address;
+    if (device->ops->report_alloc)
+        error = device->ops->report_alloc(device, sizeof(struct k_error), &report);
+    if (error)
+        return error;
+    halo->report = report;
     return device->ops->alloc(device, largest * widest, &halo->staging);
+}
+
+// Ranks without pulses launch nothing, so nobody may wait for them.
+static int join_gang(struct leat_halo *halo)
+{
+    struct device *device = halo->job->device;
+    if (!device->ops->gang_join || !halo->mode->waits_in_kernels || !halo->plan->pulse_count)
+        return 0;
+    return device->ops->gang_join(device, halo->job->halo_sequence, &halo->gang);
 }
 
 static int check_owner(const leat_job *job, const leat_plan *plan)
@@ -233,7 +274,9 @@ static int prepare(struct leat_halo *halo, const leat_halo_options *options)
     if (!error)
         error = halo_board_post(halo);
     if (!error)
-        start_signals(halo, options->first_epoch);
+        error = start_signals(halo, options->first_epoch);
+    if (!error)
+        error = join_gang(halo);
     return error;
 }
 
@@ -242,17 +285,26 @@ static void release(struct leat_halo *halo)
 {
     for (int i = 0; i < halo->peer_count; i++) {
         leat_region_free(halo->peer[i].board);
+        leat_region_free(halo->peer[i].mailbox);
         for (int f = 0; f < LEAT_FIELDS_MAX; f++)
             leat_region_free(halo->peer[i].base[f]);
     }
     leat_region_retire(halo->board);
+    leat_region_retire(halo->mailbox);
     struct device *device = halo->job->device;
-    void *const owned[] = {halo->error,        halo->staging, halo->index,
-                           halo->source_start, halo->source,  halo->sent_home};
+    if (halo->gang)
+        device->ops->gang_leave(halo->gang);
+    if (halo->report && device->ops->report_free)
+        device->ops->report_free(device, halo->report);
+    struct device_memory *owned[] = {&halo->error,        &halo->staging, &halo->index,
+                                     &halo->source_start, &halo->source,  &halo->sent_home,
+                                     &halo->run,          &halo->loop};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         device->ops->free(device, owned[i]);
-    for (int f = 0; f < halo->field_count; f++)
-        device->ops->free(device, halo->field[f].kernel);
+    for (int f = 0; f < halo->field_count; f++) {
+        device->ops->free(device, &halo->field[f].kernel);
+        device->ops->free(device, &halo->field[f].turns);
+    }
     *halo->child.link = halo->child.next;
     if (halo->child.next)
         halo->child.next->link = halo->child.link;
@@ -267,6 +319,11 @@ static void orphan(struct job_child *child)
     release(halo);
 }
 
+static int check_child(struct job_child *child)
+{
+    return halo_check_report((struct leat_halo *)(void *)child);
+}
+
 static struct leat_halo *new_halo(leat_job *job, const leat_plan *plan)
 {
     struct leat_halo *made = calloc(1, sizeof *made);
@@ -274,8 +331,8 @@ static struct leat_halo *new_halo(leat_job *job, const leat_plan *plan)
         return NULL;
     made->job = job;
     made->plan = plan;
-    made->child =
-        (struct job_child){.next = job->children, .link = &job->children, .orphan = orphan};
+    made->child = (struct job_child){
+        .next = job->children, .link = &job->children, .orphan = orphan, .check = check_child};
     if (made->child.next)
         made->child.next->link = &made->child.next;
     job->children = &made->child;
@@ -287,6 +344,8 @@ static int compare_and_bind(struct leat_halo *halo, uint64_t first_epoch)
     int error = halo_board_compare(halo);
     for (int f = 0; !error && f < halo->field_count; f++)
         error = bind_field(halo, f, first_epoch);
+    if (!error && halo->mode->mode == LEAT_MODE_RESIDENT)
+        error = halo_run_alloc(halo);
     return error;
 }
 

@@ -25,12 +25,10 @@ static uint64_t lines(uint64_t bytes)
     return (bytes + LEAT_SIGNAL_BYTES - 1) / LEAT_SIGNAL_BYTES * LEAT_SIGNAL_BYTES;
 }
 
-static uint64_t lay_out(const struct leat_halo *halo, uint64_t *signal_offset,
-                        uint64_t returned[LEAT_FIELDS_MAX])
+static uint64_t lay_out(const struct leat_halo *halo, uint64_t returned[LEAT_FIELDS_MAX])
 {
-    uint64_t at = *signal_offset = lines(sizeof(struct board));
-    at += (uint64_t)halo->plan->pulse_count * (uint64_t)halo->field_count * BOARD_SIGNALS *
-          LEAT_SIGNAL_BYTES;
+    uint64_t at = (uint64_t)halo->plan->pulse_count * (uint64_t)halo->field_count * BOARD_SIGNALS *
+                  LEAT_SIGNAL_BYTES;
     for (int f = 0; f < halo->field_count; f++) {
         bool comes_back = halo->field[f].given.element != LEAT_WORDS;
         returned[f] = at;
@@ -59,19 +57,24 @@ static void write_pulses(const struct leat_plan *plan, struct board *board)
 
 int halo_board_post(struct leat_halo *halo)
 {
-    uint64_t returned[LEAT_FIELDS_MAX], signal_offset;
+    uint64_t returned[LEAT_FIELDS_MAX];
     char name[LEAT_REGION_NAME];
     board_name(++halo->job->halo_sequence, name);
-    uint64_t bytes = lay_out(halo, &signal_offset, returned);
-    leat_region_options options = {.size = sizeof options, .bytes = bytes, .name = name};
-    int error = leat_region_alloc(halo->job, &options, &halo->board);
+    leat_region_options head = {.size = sizeof head, .bytes = sizeof(struct board), .name = name};
+    leat_region_options mail = {.size = sizeof mail,
+                                .bytes = lay_out(halo, returned),
+                                .memory = halo->mode->host_signals ? LEAT_MEMORY_HOST
+                                                                   : LEAT_MEMORY_DEVICE};
+    int error = leat_region_alloc(halo->job, &head, &halo->board);
+    if (!error)
+        error = leat_region_alloc(halo->job, &mail, &halo->mailbox);
     if (error)
         return error;
     struct board *board = halo_board(halo->board);
+    board->mailbox = leat_region_key(halo->mailbox);
     board->pulse_count = halo->plan->pulse_count;
     board->field_count = halo->field_count;
     board->ghost_count = halo->plan->element_count - halo->plan->home_count;
-    board->signal_offset = signal_offset;
     for (int f = 0; f < halo->field_count; f++) {
         const leat_field *given = &halo->field[f].given;
         board->field[f] = (struct board_field){.element = given->element,
@@ -87,14 +90,24 @@ int halo_board_post(struct leat_halo *halo)
     return 0;
 }
 
-struct leat_signal *halo_board_signal(const leat_region *board, int pulse, int field,
-                                      enum board_signal which)
+struct leat_signal *halo_signal(const leat_region *mailbox, int field_count, int pulse, int field,
+                                enum board_signal which)
 {
-    const struct board *head = halo_board(board);
-    struct leat_signal *first =
-        (struct leat_signal *)(void *)((char *)board->address + head->signal_offset);
-    return first + ((size_t)pulse * (size_t)head->field_count + (size_t)field) * BOARD_SIGNALS +
-           which;
+    struct leat_signal *first = (struct leat_signal *)mailbox->address;
+    return first + ((size_t)pulse * (size_t)field_count + (size_t)field) * BOARD_SIGNALS + which;
+}
+
+bool halo_signal_find(const struct leat_halo *halo, const void *signal, int *pulse, int *field,
+                      enum board_signal *which)
+{
+    uint64_t offset = (uint64_t)((uintptr_t)signal - (uintptr_t)halo->mailbox->address);
+    uint64_t number = offset / LEAT_SIGNAL_BYTES, fields = (uint64_t)halo->field_count;
+    if (!signal || number >= (uint64_t)halo->plan->pulse_count * fields * BOARD_SIGNALS)
+        return false;
+    *which = (enum board_signal)(number % BOARD_SIGNALS);
+    *field = (int)(number / BOARD_SIGNALS % fields);
+    *pulse = (int)(number / BOARD_SIGNALS / fields);
+    return true;
 }
 
 struct halo_peer *halo_peer_of(struct leat_halo *halo, int rank)
@@ -149,7 +162,10 @@ static int meet(struct leat_halo *halo, int rank)
         leat_signal_wait(halo->job, &halo_board(peer->board)->ready, 1, rank, deadline_ns, &seen);
     if (error)
         return leat_wait_fail(halo->job, error, "the halo's board", rank, 1, seen);
-    return attach_fields(halo, peer);
+    error = leat_region_attach(halo->job, &halo_board(peer->board)->mailbox, &peer->mailbox);
+    if (!error)
+        error = direct(peer->mailbox, "the halo's mailbox");
+    return error ? error : attach_fields(halo, peer);
 }
 
 static int compare_fields(const struct leat_halo *halo, const struct halo_peer *peer)

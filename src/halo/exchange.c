@@ -36,6 +36,42 @@ int halo_give_up(struct leat_halo *halo, int error)
     return error;
 }
 
+int halo_wait_failed(struct leat_halo *halo, int f, enum leat_direction direction, int pulse,
+                     int peer, int code, uint64_t wanted, uint64_t seen)
+{
+    char what[96];
+    snprintf(what, sizeof what, "halo exchange %llu (field %d, %s), pulse %d (dimension %c)",
+             (unsigned long long)halo->sequence, f,
+             direction == LEAT_FORWARD ? "forward" : "reverse", pulse,
+             'x' + halo->plan->pulse[pulse].dimension);
+    return leat_wait_fail(halo->job, code, what, peer, wanted, seen);
+}
+
+int halo_kernel_error(struct leat_halo *halo, int f, enum leat_direction direction)
+{
+    const struct k_error *report = halo->report;
+    if (!__atomic_load_n(&report->ready, __ATOMIC_ACQUIRE))
+        return 0;
+    // On a GPU the host has gone on meanwhile, so the signal says which exchange it was.
+    enum board_signal which;
+    int pulse = report->pulse;
+    if (halo_signal_find(halo, report->signal, &pulse, &f, &which))
+        direction = which == BOARD_X_IN || which == BOARD_X_FREE ? LEAT_FORWARD : LEAT_REVERSE;
+    if (pulse < 0)
+        return leat_fail(report->code, "a kernel's blocks did not meet within %.3g s",
+                         (double)halo->job->timeout_ns * 1e-9);
+    return halo_wait_failed(halo, f, direction, pulse, report->peer, report->code, report->wanted,
+                            report->seen);
+}
+
+int halo_check_report(struct leat_halo *halo)
+{
+    if (!halo->report || !__atomic_load_n(&halo->report->ready, __ATOMIC_ACQUIRE))
+        return 0;
+    return halo->failed ? halo_check_usable(halo)
+                        : halo_give_up(halo, halo_kernel_error(halo, 0, LEAT_FORWARD));
+}
+
 static void count_pulse(struct leat_halo *halo, int f, int rank, uint32_t count, uint64_t times)
 {
     const struct halo_peer *peer = halo_peer_of(halo, rank);
@@ -84,6 +120,8 @@ int halo_check_usable(const struct leat_halo *halo)
 int halo_check_call(struct leat_halo *halo, int field, enum leat_direction direction)
 {
     int error = halo_check_usable(halo);
+    if (!error)
+        error = halo_check_report(halo);
     if (error)
         return error;
     if (field < 0 || field >= halo->field_count)
@@ -110,9 +148,9 @@ int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info)
     leat_halo_info full = {
         .size = info->size, .mode = halo->mode->name, .exchanges = halo->sequence};
     for (int f = 0; f < halo->field_count; f++) {
-        const struct k_field *field = halo->field[f].kernel;
-        if (field->zones == 2 && field->forward_epoch & 1)
-            full.ghost_shift[f] = field->ghost_count;
+        const struct halo_field *field = &halo->field[f];
+        if (field->given.zones == 2 && field->forward_epoch & 1)
+            full.ghost_shift[f] = halo->plan->element_count - halo->plan->home_count;
     }
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;
@@ -131,6 +169,7 @@ int leat_halo_exchange(leat_halo *halo, int field, enum leat_direction direction
     struct halo_field *state = &halo->field[field];
     bool explicit_free = halo_needs_explicit_free(halo, field, direction);
     halo->sequence++;
+    ++*(direction == LEAT_FORWARD ? &state->forward_epoch : &state->reverse_epoch);
     uint64_t begin = leat_trace_begin(halo->job), cpu = begin ? leat_trace_cpu_ns() : 0;
     if (halo->plan->pulse_count)
         error = direction == LEAT_FORWARD ? halo->mode->forward(halo, field, explicit_free)

@@ -21,7 +21,7 @@ struct board_field {
     int32_t acknowledged_by, unused;
     struct region_key key;    /* of the field's region */
     uint64_t base_offset;     /* element 0 in it */
-    uint64_t returned_offset; /* in the board's region: where values come back, by sent entry */
+    uint64_t returned_offset; /* in the mailbox: where values come back, by sent entry */
 };
 
 struct board_pulse {
@@ -29,14 +29,14 @@ struct board_pulse {
     uint32_t send_count, recv_count, send_offset, recv_offset;
 };
 
-/* One region a rank and halo: this head, the pulses, the signals, the buffers for what comes back.
- */
+/* Two regions a rank and halo: the board with the pulses, which hosts read, and the mailbox with
+ * the signals and the buffers for what comes back, which kernels store to. */
 struct board {
     struct leat_signal ready; /* raised to 1 once everything below is written */
     int32_t pulse_count, field_count;
     uint32_t ghost_count, unused;
     uint64_t first_epoch;
-    uint64_t signal_offset;
+    struct region_key mailbox;
     struct board_field field[LEAT_FIELDS_MAX];
     struct board_pulse pulse[HALO_PULSES_MAX];
 };
@@ -44,7 +44,7 @@ struct board {
 /* What this rank holds of a peer: its board and its fields. */
 struct halo_peer {
     int rank;
-    leat_region *board;
+    leat_region *board, *mailbox;
     leat_region *base[LEAT_FIELDS_MAX];
 };
 
@@ -52,7 +52,9 @@ struct halo_field {
     leat_field given;
     struct region_key key; /* of its region, whose handle the caller may free */
     uint32_t element_bytes;
-    struct k_field *kernel;                      /* device memory, its pulses behind it */
+    struct device_memory kernel;                 /* its k_field, with its pulses */
+    struct device_memory turns;                  /* what its kernels count */
+    uint64_t forward_epoch, reverse_epoch;       /* of the latest exchanges */
     uint64_t forward_sequence, reverse_sequence; /* of the halo's exchanges; 0: none yet */
 };
 
@@ -66,27 +68,44 @@ struct leat_halo {
     int field_count, peer_count;
     struct halo_field field[LEAT_FIELDS_MAX];
     struct halo_peer peer[2 * HALO_PULSES_MAX];
-    leat_region *board;
+    leat_region *board, *mailbox;
+    struct device_gang *gang;       /* NULL where ranks share no device */
     uint64_t sequence;              /* exchanges begun */
     int failed;                     /* first error; nothing runs after it */
     char detail[LEAT_DETAIL_BYTES]; /* of that error */
-    struct k_error *error;
-    /* Device memory: indices of all pulses, and the inverted plan. */
-    uint32_t *index, *source_start, *source, *sent_home;
+    struct device_memory error;     /* k_error */
+    struct k_error *report;         /* the same record, or its copy where the host may look */
+    /* Indices of all pulses, and the inverted plan. */
+    struct device_memory index, source_start, source, sent_home;
     uint32_t sent_home_count, send_total;
     uint64_t forward_needs[HALO_PULSES_MAX], reverse_needs[HALO_PULSES_MAX];
     /* The other side's number of each pulse: where it receives what we send, and the reverse. */
     int to_pulse[HALO_PULSES_MAX], from_pulse[HALO_PULSES_MAX];
-    void *staging;
+    struct device_memory staging;
+    struct device_memory run, loop; /* k_resident with its fields, k_loop; in resident mode */
 };
+
+static inline struct k_field *halo_kernel(const struct leat_halo *halo, int f)
+{
+    return (struct k_field *)halo->field[f].kernel.host;
+}
+/* Whether the device is one that the host cannot load from and store to. */
+static inline bool halo_is_remote(const struct leat_halo *halo)
+{
+    return halo->job->device->ops->asynchronous;
+}
 
 /* ---- board.c ---- */
 int halo_board_post(struct leat_halo *halo);
 /* Attaches to all peers' boards and compares both sides of every pulse. */
 int halo_board_compare(struct leat_halo *halo);
 struct halo_peer *halo_peer_of(struct leat_halo *halo, int rank);
-struct leat_signal *halo_board_signal(const leat_region *board, int pulse, int field,
-                                      enum board_signal which);
+/* The signal's place; `mailbox` is its region's address here, `field_count` that of the halo. */
+struct leat_signal *halo_signal(const leat_region *mailbox, int field_count, int pulse, int field,
+                                enum board_signal which);
+/* What a signal of this rank's mailbox means; false when it is none. */
+bool halo_signal_find(const struct leat_halo *halo, const void *signal, int *pulse, int *field,
+                      enum board_signal *which);
 
 static inline struct board *halo_board(const leat_region *region)
 {
@@ -94,13 +113,15 @@ static inline struct board *halo_board(const leat_region *region)
 }
 
 /* ---- invert.c ---- */
-/* Index maps and the inverted plan, into device memory. */
+/* Index maps and the inverted plan, into device memory, published. */
 int halo_invert(struct leat_halo *halo);
 
 /* ---- modes.c: who orders the work of one exchange ---- */
 struct halo_mode {
     const char *name;
     enum leat_mode mode;
+    bool host_signals; /* raised and awaited by the host, so they lie in its memory */
+    bool waits_in_kernels;
     int (*forward)(struct leat_halo *halo, int field, bool explicit_free);
     int (*reverse)(struct leat_halo *halo, int field, bool explicit_free);
 };
@@ -108,6 +129,12 @@ struct halo_mode {
 const struct halo_mode *halo_mode_find(enum leat_mode mode);
 /* What the device's error record says of the exchange that has just run; 0 when it is clean. */
 int halo_kernel_error(struct leat_halo *halo, int field, enum leat_direction direction);
+/* The same at any time, whichever exchange it was; keeps the halo's first error. */
+int halo_check_report(struct leat_halo *halo);
+
+/* ---- resident.c ---- */
+/* The loop's memory, which is taken before any kernel of the halo runs. */
+int halo_run_alloc(struct leat_halo *halo);
 
 /* ---- exchange.c ---- */
 /* Both sides call the same exchanges in the same order, so both come to the same answer. */
@@ -118,6 +145,9 @@ int halo_check_usable(const struct leat_halo *halo);
 /* What an exchange of the field may be refused for: the halo's state, the field, the direction, a
  * region freed here or at a peer that is to be stored to. */
 int halo_check_call(struct leat_halo *halo, int field, enum leat_direction direction);
+/* Sets the detail of a failed wait for a pulse's signal; returns the code. */
+int halo_wait_failed(struct leat_halo *halo, int field, enum leat_direction direction, int pulse,
+                     int peer, int code, uint64_t wanted, uint64_t seen);
 /* Keeps the first error: nothing runs after it. Returns it. */
 int halo_give_up(struct leat_halo *halo, int error);
 void halo_count_bytes(struct leat_halo *halo, int field, enum leat_direction direction,

@@ -11,6 +11,8 @@
 /* Launch choice: acknowledge and await acknowledgements with signals of their own. Otherwise an
  * exchange the other way has come in between and says the same. */
 #define HALO_EXPLICIT_FREE 1u
+/* Launch choice of the pack kernels: the ghosts of this exchange lie in the second landing zone. */
+#define HALO_SECOND_ZONE 2u
 /* Launch choice of the kernels that serve one pulse: its number from this bit on. */
 #define HALO_PULSE_BIT 8
 
@@ -35,9 +37,16 @@ struct k_pulse {
     uint64_t x_stride; /* bytes from its first landing zone to its second */
     void *f_landing;   /* at recv_rank: its buffer for what comes back of this pulse */
     struct k_pulse_signals signal;
+};
+
+/* What kernels count: one a pulse, and one before them for kernels of all pulses. */
+struct k_turns {
+    uint64_t forward, reverse;               /* exchanges, as k_turn has them */
     uint32_t forward_blocks, reverse_blocks; /* blocks that have done their part, of all */
 };
 
+/* Nothing here changes while the halo lives, so a launch may carry it along with its pulses, which
+ * follow it in memory. */
 struct k_field {
     void *base;     /* element 0 */
     void *returned; /* what comes back, by sent entry */
@@ -45,35 +54,58 @@ struct k_field {
     int32_t components, shifted, pulse_count;
     uint32_t home_count, ghost_count;
     uint32_t zones; /* landing zones, 1 or 2, taken by the parity of the epoch */
-    uint64_t forward_epoch, reverse_epoch;
-    uint32_t forward_done, reverse_done; /* blocks that have finished, of all */
+    uint64_t first_epoch;
+    struct k_turns *turns;
     /* Sent entries by element: source[source_start[e] .. source_start[e + 1]), pulses descending.
      * sent_home lists the home elements that were sent at all. */
     const uint32_t *source_start, *source, *sent_home;
     uint32_t sent_home_count;
+    uint32_t unused;
     uint64_t senders, receivers; /* bits of the pulses in which somebody sends to us; receives */
     struct k_wait wait;
-    struct k_pulse *pulse;
+};
+
+#ifdef __CUDACC__
+#define K_BOTH static __host__ __device__ inline
+#else
+#define K_BOTH static inline
+#endif
+
+K_BOTH const struct k_pulse *k_pulse_at(const struct k_field *field, int p)
+{
+    return (const struct k_pulse *)(const void *)(field + 1) + p;
+}
+
+/* What the resident loop counts. */
+struct k_loop {
+    uint64_t done; /* steps that all blocks have finished */
+    uint32_t arrived;
+    uint32_t unused;
+    struct leat_signal gate;
 };
 
 /*
  * The resident step loop: forward, the caller's consumer, reverse, the caller's advance, with all
- * blocks of the rank in step. On the CPU device the caller's parts are functions.
+ * blocks of the rank in step. On the CPU device the caller's parts are functions. The fields and
+ * their pulses follow in the same memory, so that a launch may carry all of it along.
  */
 struct k_resident {
-    struct k_field *forward, *reverse; /* NULL: none */
+    uint32_t forward_at, reverse_at; /* bytes from here to their k_field; 0: none */
     int32_t forward_element, reverse_element;
+    uint64_t forward_epoch, reverse_epoch; /* of the last exchanges before the loop */
     uint64_t steps;
-    uint64_t done; /* steps that all blocks have finished */
     /* Acknowledgements of the first step, which depend on what came before, and of later ones. */
     uint32_t first_forward, first_reverse, next_forward, next_reverse;
-    uint32_t arrived;
-    uint32_t unused;
-    struct leat_signal gate;
+    struct k_loop *loop;
     struct k_wait wait;
     int (*consume)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     int (*advance)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     void *user;
 };
+
+K_BOTH const struct k_field *k_field_at(const struct k_resident *run, uint32_t at)
+{
+    return at ? (const struct k_field *)(const void *)((const char *)run + at) : 0;
+}
 
 #endif

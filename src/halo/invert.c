@@ -11,21 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int alloc_words(struct leat_halo *halo, uint64_t count, uint32_t **words)
+static int alloc_words(struct leat_halo *halo, uint64_t count, struct device_memory *words)
 {
-    void *made;
-    int error = halo->job->device->ops->alloc(halo->job->device, count * sizeof(uint32_t), &made);
-    if (!error)
-        *words = made;
-    return error;
+    return halo->job->device->ops->alloc(halo->job->device, count * sizeof(uint32_t), words);
 }
 
 static void fill_sources(struct leat_halo *halo)
 {
     const struct leat_plan *plan = halo->plan;
-    uint32_t *start = halo->source_start;
+    uint32_t *start = halo->source_start.host, *source = halo->source.host;
+    const uint32_t *index = halo->index.host;
+    uint32_t *sent_home = halo->sent_home.host;
     for (uint32_t i = 0; i < halo->send_total; i++)
-        start[halo->index[i] + 1]++;
+        start[index[i] + 1]++;
     for (uint32_t e = 0; e < plan->element_count; e++)
         start[e + 1] += start[e];
     // Each start is moved on while its entries are filled and ends where the next one began.
@@ -33,13 +31,13 @@ static void fill_sources(struct leat_halo *halo)
     for (int p = plan->pulse_count - 1; p >= 0; p--) {
         offset -= plan->pulse[p].send_count;
         for (uint32_t i = 0; i < plan->pulse[p].send_count; i++)
-            halo->source[start[halo->index[offset + i]]++] = offset + i;
+            source[start[index[offset + i]]++] = offset + i;
     }
     memmove(start + 1, start, plan->element_count * sizeof *start);
     start[0] = 0;
     for (uint32_t e = 0; e < plan->home_count; e++)
         if (start[e] != start[e + 1])
-            halo->sent_home[halo->sent_home_count++] = e;
+            sent_home[halo->sent_home_count++] = e;
 }
 
 static int pulse_of(const struct leat_plan *plan, uint32_t element)
@@ -65,6 +63,17 @@ static void find_needs(struct leat_halo *halo)
     }
 }
 
+static int publish(struct leat_halo *halo)
+{
+    struct device *device = halo->job->device;
+    const struct device_memory *filled[] = {&halo->index, &halo->source_start, &halo->source,
+                                            &halo->sent_home};
+    int error = 0;
+    for (size_t i = 0; !error && i < sizeof filled / sizeof *filled; i++)
+        error = device->ops->publish(device, filled[i]);
+    return error;
+}
+
 int halo_invert(struct leat_halo *halo)
 {
     const struct leat_plan *plan = halo->plan;
@@ -77,14 +86,14 @@ int halo_invert(struct leat_halo *halo)
         error = alloc_words(halo, plan->home_count, &halo->sent_home);
     if (error)
         return error;
-    uint32_t offset = 0;
+    uint32_t offset = 0, *index = halo->index.host;
     for (int p = 0; p < plan->pulse_count; p++) {
         if (plan->pulse[p].send_count)
-            memcpy(halo->index + offset, plan->pulse[p].index,
+            memcpy(index + offset, plan->pulse[p].index,
                    plan->pulse[p].send_count * sizeof(uint32_t));
         offset += plan->pulse[p].send_count;
     }
     fill_sources(halo);
     find_needs(halo);
-    return 0;
+    return publish(halo);
 }

@@ -24,27 +24,21 @@ static enum kernel_id kernel_for(const struct leat_halo *halo, int f, enum kerne
     return (enum kernel_id)(first + halo->field[f].given.element);
 }
 
-static int wait_failed(struct leat_halo *halo, int f, enum leat_direction direction, int pulse,
-                       int peer, int code, uint64_t wanted, uint64_t seen)
-{
-    char what[96];
-    snprintf(what, sizeof what, "halo exchange %llu (field %d, %s), pulse %d (dimension %c)",
-             (unsigned long long)halo->sequence, f,
-             direction == LEAT_FORWARD ? "forward" : "reverse", pulse,
-             'x' + halo->plan->pulse[pulse].dimension);
-    return leat_wait_fail(halo->job, code, what, peer, wanted, seen);
-}
-
-int halo_kernel_error(struct leat_halo *halo, int f, enum leat_direction direction)
-{
-    const struct k_error *record = halo->error;
-    if (!__atomic_load_n(&record->failed, __ATOMIC_ACQUIRE))
-        return 0;
-    return wait_failed(halo, f, direction, record->pulse, record->peer, record->code,
-                       record->wanted, record->seen);
-}
-
 // ---- fused and pulse: all in kernels ----
+
+static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t choice)
+{
+    const struct leat_plan *plan = halo->plan;
+    uint32_t ghosts = plan->element_count - plan->home_count;
+    const struct device_launch launch = {
+        .kernel = kernel_for(halo, f, first),
+        .choice = choice,
+        .arguments = &halo->field[f].kernel,
+        .work = halo->send_total > ghosts ? halo->send_total : ghosts,
+        .gang = halo->gang,
+    };
+    return leat_device_launch(halo->job->device, &launch);
+}
 
 static int run_kernels(struct leat_halo *halo, int f, enum leat_direction direction,
                        enum kernel_id first, bool by_pulse, bool explicit_free)
@@ -54,8 +48,7 @@ static int run_kernels(struct leat_halo *halo, int f, enum leat_direction direct
     for (int i = 0; !error && i < launches; i++) {
         int p = direction == LEAT_FORWARD ? i : launches - 1 - i;
         uint32_t choice = (uint32_t)p << HALO_PULSE_BIT | (explicit_free ? HALO_EXPLICIT_FREE : 0);
-        error = leat_device_launch(halo->job->device, kernel_for(halo, f, first),
-                                   halo->field[f].kernel, choice);
+        error = launch(halo, f, first, choice);
         if (!error)
             error = halo_kernel_error(halo, f, direction);
     }
@@ -84,13 +77,16 @@ static int pulse_reverse(struct leat_halo *halo, int f, bool explicit_free)
 
 // ---- host and stream: pack or accumulate kernels, and between them copies, signals and waits ----
 
-// Where the two differ: a wait that blocks the host, or one that holds up the stream.
+// Where the two differ: the host synchronises with the stream, transfers and raises; or all of it
+// is in the stream.
 struct ordering {
     int (*await)(struct leat_halo *halo, int f, enum leat_direction direction, int p,
                  struct leat_signal *signal, int peer, uint64_t epoch);
     int (*transfer)(struct leat_halo *halo, const leat_region *to, void *landing, const void *from,
                     uint64_t bytes, struct leat_signal *signal, uint64_t epoch);
-    int (*launched)(struct device *device); /* after each kernel; NULL: nothing */
+    int (*raise)(struct leat_halo *halo, struct leat_signal *signal, uint64_t epoch);
+    int (*settle)(
+        struct leat_halo *halo); /* before signals that say what was read; NULL: nothing */
 };
 
 static int host_await(struct leat_halo *halo, int f, enum leat_direction direction, int p,
@@ -101,49 +97,76 @@ static int host_await(struct leat_halo *halo, int f, enum leat_direction directi
     uint64_t begin = leat_trace_begin(halo->job);
     int error = leat_signal_wait(halo->job, signal, epoch, peer, deadline_ns, &seen);
     leat_trace_end(halo->job, TRACE_WAIT, 0, begin, peer, p);
-    return error ? wait_failed(halo, f, direction, p, peer, error, epoch, seen) : 0;
+    return error ? halo_wait_failed(halo, f, direction, p, peer, error, epoch, seen) : 0;
 }
 
-// By the path of the peer's region, as any copy.
+static int host_raise(struct leat_halo *halo, struct leat_signal *signal, uint64_t epoch)
+{
+    (void)halo;
+    leat_signal_raise(signal, epoch);
+    return 0;
+}
+
+// The stream's copy comes after the pack kernel; one wait is for both.
 static int host_transfer(struct leat_halo *halo, const leat_region *to, void *landing,
                          const void *from, uint64_t bytes, struct leat_signal *signal,
                          uint64_t epoch)
 {
-    (void)halo;
-    uint64_t offset = (uint64_t)((const char *)landing - (const char *)to->address);
-    int error = bytes ? to->transport->put(to, offset, from, bytes) : 0;
+    struct device *device = halo->job->device;
+    (void)to;
+    int error = bytes ? device->ops->put(device, landing, from, bytes) : 0;
     if (!error)
-        leat_signal_raise(signal, epoch);
-    return error;
+        error = leat_device_sync(device);
+    return error ? error : host_raise(halo, signal, epoch);
+}
+
+// Whoever reads ghosts in the stream may still be at it.
+static int host_settle(struct leat_halo *halo)
+{
+    return halo_is_remote(halo) ? leat_device_sync(halo->job->device) : 0;
 }
 
 static int stream_await(struct leat_halo *halo, int f, enum leat_direction direction, int p,
                         struct leat_signal *signal, int peer, uint64_t epoch)
 {
     struct device *device = halo->job->device;
-    int error = device->ops->wait(device, &halo->field[f].kernel->wait, signal, epoch, peer, p);
+    const struct k_wait *wait = &halo_kernel(halo, f)->wait;
+    int error = device->ops->wait(device, wait, signal, epoch, peer, p);
     return error ? error : halo_kernel_error(halo, f, direction);
+}
+
+static int stream_raise(struct leat_halo *halo, struct leat_signal *signal, uint64_t epoch)
+{
+    return halo->job->device->ops->raise(halo->job->device, signal, epoch);
 }
 
 static int stream_transfer(struct leat_halo *halo, const leat_region *to, void *landing,
                            const void *from, uint64_t bytes, struct leat_signal *signal,
                            uint64_t epoch)
 {
-    (void)to;
     struct device *device = halo->job->device;
-    int error = device->ops->put(device, landing, from, bytes);
-    return error ? error : device->ops->raise(device, signal, epoch);
+    (void)to;
+    int error = bytes ? device->ops->put(device, landing, from, bytes) : 0;
+    return error ? error : stream_raise(halo, signal, epoch);
 }
 
-static const struct ordering by_host = {host_await, host_transfer, leat_device_sync};
-static const struct ordering by_stream = {stream_await, stream_transfer, NULL};
+static const struct ordering by_host = {host_await, host_transfer, host_raise, host_settle};
+static const struct ordering by_stream = {stream_await, stream_transfer, stream_raise, NULL};
 
-static int launch_pulse(struct leat_halo *halo, int f, int p, enum kernel_id first,
-                        const struct ordering *order)
+static int free_landings(struct leat_halo *halo, int f, enum leat_direction direction,
+                         uint64_t epoch, const struct ordering *order)
 {
-    int error = leat_device_launch(halo->job->device, kernel_for(halo, f, first),
-                                   halo->field[f].kernel, (uint32_t)p << HALO_PULSE_BIT);
-    return !error && order->launched ? order->launched(halo->job->device) : error;
+    const struct k_field *field = halo_kernel(halo, f);
+    uint64_t pulses = direction == LEAT_FORWARD ? field->senders : field->receivers;
+    int error = order->settle ? order->settle(halo) : 0;
+    for (int p = 0; !error && p < field->pulse_count; p++) {
+        const struct k_pulse_signals *signal = &k_pulse_at(field, p)->signal;
+        if (pulses >> p & 1)
+            error = order->raise(
+                halo, direction == LEAT_FORWARD ? signal->x_free_there : signal->f_free_there,
+                epoch);
+    }
+    return error;
 }
 
 // Pulses are sent in order, and each waits only for what it forwards: two ranks may have their
@@ -152,13 +175,13 @@ static int launch_pulse(struct leat_halo *halo, int f, int p, enum kernel_id fir
 static int await_arrivals(struct leat_halo *halo, int f, const struct ordering *order, int end,
                           int *next)
 {
-    struct k_field *field = halo->field[f].kernel;
+    const struct k_field *field = halo_kernel(halo, f);
     int error = 0;
     for (; !error && *next < end; (*next)++) {
-        struct k_pulse *pulse = &field->pulse[*next];
+        const struct k_pulse *pulse = k_pulse_at(field, *next);
         if (field->senders >> *next & 1)
             error = order->await(halo, f, LEAT_FORWARD, *next, pulse->signal.x_here,
-                                 pulse->recv_rank, field->forward_epoch);
+                                 pulse->recv_rank, halo->field[f].forward_epoch);
     }
     return error;
 }
@@ -166,35 +189,35 @@ static int await_arrivals(struct leat_halo *halo, int f, const struct ordering *
 static int send_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
                       const struct ordering *order)
 {
-    struct k_field *field = halo->field[f].kernel;
-    struct k_pulse *pulse = &field->pulse[p];
+    const struct k_field *field = halo_kernel(halo, f);
+    const struct k_pulse *pulse = k_pulse_at(field, p);
+    const uint64_t epoch = halo->field[f].forward_epoch;
+    const uint64_t zone = field->zones == 2 ? epoch & 1 : 0;
     const struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
     if (!to)
         return 0;
-    int error = launch_pulse(halo, f, p, KERNEL_PACK_F32, order);
+    uint32_t choice = (uint32_t)p << HALO_PULSE_BIT | (zone ? HALO_SECOND_ZONE : 0);
+    int error = launch(halo, f, KERNEL_PACK_F32, choice);
     if (!error && explicit_free)
         error = order->await(halo, f, LEAT_FORWARD, p, pulse->signal.x_free_here, pulse->send_rank,
-                             field->forward_epoch - (field->zones - 1));
+                             epoch - (field->zones - 1));
     if (error)
         return error;
-    uint64_t zone = field->zones == 2 ? field->forward_epoch & 1 : 0;
     char *landing = (char *)pulse->x_landing + zone * pulse->x_stride;
     return order->transfer(halo, to->base[f], landing, field->staging,
                            (uint64_t)pulse->send_count * halo->field[f].element_bytes,
-                           pulse->signal.x_there, field->forward_epoch);
+                           pulse->signal.x_there, epoch);
 }
 
 static int ordered_forward(struct leat_halo *halo, int f, bool explicit_free,
                            const struct ordering *order)
 {
-    struct k_field *field = halo->field[f].kernel;
-    uint64_t epoch = ++field->forward_epoch;
+    const struct k_field *field = halo_kernel(halo, f);
     int error = 0, arrived = 0;
-    for (int p = 0; explicit_free && p < field->pulse_count; p++)
-        if (field->senders >> p & 1)
-            leat_signal_raise(field->pulse[p].signal.x_free_there, epoch);
+    if (explicit_free)
+        error = free_landings(halo, f, LEAT_FORWARD, halo->field[f].forward_epoch, order);
     for (int p = 0; !error && p < field->pulse_count; p++) {
-        uint64_t needs = field->pulse[p].forward_needs;
+        uint64_t needs = k_pulse_at(field, p)->forward_needs;
         if (needs)
             error = await_arrivals(halo, f, order, 64 - __builtin_clzll(needs), &arrived);
         if (!error)
@@ -207,16 +230,16 @@ static int ordered_forward(struct leat_halo *halo, int f, bool explicit_free,
 static int add_returns(struct leat_halo *halo, int f, const struct ordering *order, int end,
                        int *next)
 {
-    struct k_field *field = halo->field[f].kernel;
+    const struct k_field *field = halo_kernel(halo, f);
     int error = 0;
     for (; !error && *next >= end; (*next)--) {
-        struct k_pulse *pulse = &field->pulse[*next];
+        const struct k_pulse *pulse = k_pulse_at(field, *next);
         if (!(field->receivers >> *next & 1))
             continue;
         error = order->await(halo, f, LEAT_REVERSE, *next, pulse->signal.f_here, pulse->send_rank,
-                             field->reverse_epoch);
+                             halo->field[f].reverse_epoch);
         if (!error)
-            error = launch_pulse(halo, f, *next, KERNEL_ACCUMULATE_F32, order);
+            error = launch(halo, f, KERNEL_ACCUMULATE_F32, (uint32_t)*next << HALO_PULSE_BIT);
     }
     return error;
 }
@@ -224,8 +247,9 @@ static int add_returns(struct leat_halo *halo, int f, const struct ordering *ord
 static int return_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
                         const struct ordering *order)
 {
-    struct k_field *field = halo->field[f].kernel;
-    struct k_pulse *pulse = &field->pulse[p];
+    const struct k_field *field = halo_kernel(halo, f);
+    const struct k_pulse *pulse = k_pulse_at(field, p);
+    const uint64_t epoch = halo->field[f].reverse_epoch;
     const struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
     if (!from)
         return 0;
@@ -234,24 +258,22 @@ static int return_pulse(struct leat_halo *halo, int f, int p, bool explicit_free
     int error = 0;
     if (explicit_free)
         error = order->await(halo, f, LEAT_REVERSE, p, pulse->signal.f_free_here, pulse->recv_rank,
-                             field->reverse_epoch);
+                             epoch);
     if (error)
         return error;
-    return order->transfer(halo, from->board, pulse->f_landing, ghosts, pulse->recv_count * element,
-                           pulse->signal.f_there, field->reverse_epoch);
+    return order->transfer(halo, from->mailbox, pulse->f_landing, ghosts,
+                           pulse->recv_count * element, pulse->signal.f_there, epoch);
 }
 
 static int ordered_reverse(struct leat_halo *halo, int f, bool explicit_free,
                            const struct ordering *order)
 {
-    struct k_field *field = halo->field[f].kernel;
-    uint64_t epoch = ++field->reverse_epoch;
+    const struct k_field *field = halo_kernel(halo, f);
     int error = 0, next = field->pulse_count - 1;
-    for (int p = 0; explicit_free && p < field->pulse_count; p++)
-        if (field->receivers >> p & 1)
-            leat_signal_raise(field->pulse[p].signal.f_free_there, epoch);
+    if (explicit_free)
+        error = free_landings(halo, f, LEAT_REVERSE, halo->field[f].reverse_epoch, order);
     for (int p = field->pulse_count - 1; !error && p >= 0; p--) {
-        uint64_t needs = field->pulse[p].reverse_needs;
+        uint64_t needs = k_pulse_at(field, p)->reverse_needs;
         if (needs)
             error = add_returns(halo, f, order, __builtin_ctzll(needs), &next);
         if (!error)
@@ -281,11 +303,11 @@ static int stream_reverse(struct leat_halo *halo, int f, bool explicit_free)
 }
 
 static const struct halo_mode modes[] = {
-    {"fused", LEAT_MODE_FUSED, fused_forward, fused_reverse},
-    {"host", LEAT_MODE_HOST, host_forward, host_reverse},
-    {"stream", LEAT_MODE_STREAM, stream_forward, stream_reverse},
-    {"pulse", LEAT_MODE_PULSE, pulse_forward, pulse_reverse},
-    {"resident", LEAT_MODE_RESIDENT, fused_forward, fused_reverse},
+    {"fused", LEAT_MODE_FUSED, false, true, fused_forward, fused_reverse},
+    {"host", LEAT_MODE_HOST, true, false, host_forward, host_reverse},
+    {"stream", LEAT_MODE_STREAM, false, false, stream_forward, stream_reverse},
+    {"pulse", LEAT_MODE_PULSE, false, true, pulse_forward, pulse_reverse},
+    {"resident", LEAT_MODE_RESIDENT, false, true, fused_forward, fused_reverse},
 };
 
 const struct halo_mode *halo_mode_find(enum leat_mode mode)

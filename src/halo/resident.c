@@ -64,46 +64,81 @@ static uint32_t choice_of(struct leat_halo *halo, int f, enum leat_direction dir
     return explicit_free ? HALO_EXPLICIT_FREE : 0;
 }
 
-static void fill_loop(struct leat_halo *halo, const leat_step *step, uint64_t step_count,
-                      struct k_resident *loop)
+static size_t field_bytes(const struct leat_halo *halo)
+{
+    return sizeof(struct k_field) + (size_t)halo->plan->pulse_count * sizeof(struct k_pulse);
+}
+
+int halo_run_alloc(struct leat_halo *halo)
+{
+    struct device *device = halo->job->device;
+    size_t bytes = sizeof(struct k_resident) + 2 * field_bytes(halo);
+    int error = device->ops->alloc(device, bytes, &halo->run);
+    return error ? error : device->ops->alloc(device, sizeof(struct k_loop), &halo->loop);
+}
+
+// Puts a field behind what is there already; the offset from the run's beginning.
+static uint32_t put_field(struct leat_halo *halo, int f, size_t *bytes)
+{
+    if (f < 0)
+        return 0;
+    size_t at = *bytes;
+    memcpy((char *)halo->run.host + at, halo->field[f].kernel.host, field_bytes(halo));
+    *bytes += field_bytes(halo);
+    return (uint32_t)at;
+}
+
+static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t step_count,
+                     struct k_resident *run)
 {
     int x = step->forward_field, f = step->reverse_field;
-    *loop = (struct k_resident){
-        .forward = x >= 0 ? halo->field[x].kernel : NULL,
-        .reverse = f >= 0 ? halo->field[f].kernel : NULL,
+    size_t bytes = sizeof *run;
+    uint32_t forward_at = put_field(halo, x, &bytes), reverse_at = put_field(halo, f, &bytes);
+    *run = (struct k_resident){
+        .forward_at = forward_at,
+        .reverse_at = reverse_at,
         .forward_element = x >= 0 ? (int32_t)halo->field[x].given.element : 0,
         .reverse_element = f >= 0 ? (int32_t)halo->field[f].given.element : 0,
+        .forward_epoch = x >= 0 ? halo->field[x].forward_epoch : 0,
+        .reverse_epoch = f >= 0 ? halo->field[f].reverse_epoch : 0,
         .steps = step_count,
-        .wait = {.job = halo->job, .timeout_ns = halo->job->timeout_ns, .error = halo->error},
+        .loop = halo->loop.address,
+        .wait = {.job = halo->job,
+                 .timeout_ns = halo->job->timeout_ns,
+                 .error = halo->error.address,
+                 .report = halo->report},
         .consume = step->consume,
         .advance = step->advance,
         .user = step->user,
     };
-    loop->first_forward = choice_of(halo, x, LEAT_FORWARD);
-    loop->first_reverse = choice_of(halo, f, LEAT_REVERSE);
-    loop->next_forward = choice_of(halo, x, LEAT_FORWARD);
-    loop->next_reverse = choice_of(halo, f, LEAT_REVERSE);
+    halo->run.bytes = bytes; // what a launch may carry along
+    run->first_forward = choice_of(halo, x, LEAT_FORWARD);
+    run->first_reverse = choice_of(halo, f, LEAT_REVERSE);
+    run->next_forward = choice_of(halo, x, LEAT_FORWARD);
+    run->next_reverse = choice_of(halo, f, LEAT_REVERSE);
 }
 
-// Which exchange of which step it was shows in the epochs: those that were whole have moved them.
-static int loop_error(struct leat_halo *halo, const leat_step *step, const struct k_resident *loop,
-                      uint64_t forward_epoch)
+// Which exchange of the step it was shows in the signal.
+static int loop_error(struct leat_halo *halo, const leat_step *step, uint64_t done)
 {
-    const struct k_error *record = halo->error;
-    if (!__atomic_load_n(&record->failed, __ATOMIC_ACQUIRE))
+    const struct k_error *report = halo->report;
+    if (!__atomic_load_n(&report->ready, __ATOMIC_ACQUIRE))
         return 0;
-    if (record->pulse >= 0) {
-        bool forward = loop->forward && loop->forward->forward_epoch - forward_epoch == loop->done;
-        halo->sequence += !forward && loop->forward ? 2 : 1;
+    if (report->pulse >= 0) {
+        enum board_signal which = BOARD_X_IN;
+        int pulse, f;
+        bool forward = !halo_signal_find(halo, report->signal, &pulse, &f, &which) ||
+                       which == BOARD_X_IN || which == BOARD_X_FREE;
+        halo->sequence += !forward && step->forward_field >= 0 ? 2 : 1;
         return halo_kernel_error(halo, forward ? step->forward_field : step->reverse_field,
                                  forward ? LEAT_FORWARD : LEAT_REVERSE);
     }
-    if (record->wanted)
-        return leat_fail(record->code,
+    if (report->wanted)
+        return leat_fail(report->code,
                          "step %llu of the run: its blocks did not meet within %.3g s; consume or "
                          "advance takes longer in some: raise LEAT_TIMEOUT, or do less in a step",
-                         (unsigned long long)loop->done, (double)halo->job->timeout_ns * 1e-9);
-    return ended_by_step(loop->done, record->code);
+                         (unsigned long long)done, (double)halo->job->timeout_ns * 1e-9);
+    return ended_by_step(done, report->code);
 }
 
 // As if the exchanges had been called one by one.
@@ -114,38 +149,56 @@ static void keep_books(struct leat_halo *halo, const leat_step *step, uint64_t b
     halo->sequence = begin + done * per_step;
     if (done && x >= 0) {
         halo->field[x].forward_sequence = halo->sequence - (f >= 0);
+        halo->field[x].forward_epoch += done;
         halo_count_bytes(halo, x, LEAT_FORWARD, done);
     }
     if (done && f >= 0) {
         halo->field[f].reverse_sequence = halo->sequence;
+        halo->field[f].reverse_epoch += done;
         halo_count_bytes(halo, f, LEAT_REVERSE, done);
     }
+}
+
+static int launch_run(struct leat_halo *halo, struct k_loop *loop)
+{
+    struct device *device = halo->job->device;
+    uint32_t ghosts = halo->plan->element_count - halo->plan->home_count;
+    const struct device_launch launch = {
+        .kernel = KERNEL_RESIDENT,
+        .arguments = &halo->run,
+        .work = halo->send_total > ghosts ? halo->send_total : ghosts,
+        .gang = halo->gang,
+    };
+    *loop = (struct k_loop){0};
+    int error = device->ops->publish(device, &halo->loop);
+    if (!error)
+        error = device->ops->publish(device, &halo->run);
+    if (!error)
+        error = leat_device_launch(device, &launch);
+    if (!error)
+        error = leat_device_sync(device);
+    return error ? error : device->ops->fetch(device, &halo->loop);
 }
 
 static int run_resident(struct leat_halo *halo, const leat_step *step, uint64_t step_count,
                         uint64_t *done)
 {
-    struct device *device = halo->job->device;
-    void *memory;
-    int error = device->ops->alloc(device, sizeof(struct k_resident), &memory);
-    if (error)
-        return error;
-    struct k_resident *loop = memory;
+    struct k_loop *loop = halo->loop.host;
     uint64_t begin = halo->sequence;
-    fill_loop(halo, step, step_count, loop);
-    uint64_t forward_epoch = loop->forward ? loop->forward->forward_epoch : 0;
+    if (halo_is_remote(halo) && (step->consume || step->advance))
+        return leat_fail(-ENOTSUP,
+                         "leat_halo_run: on a GPU a resident loop cannot call functions of "
+                         "the host; use mode fused, or leave consume and advance NULL");
+    fill_run(halo, step, step_count, halo->run.host);
     uint64_t since = leat_trace_begin(halo->job), cpu = since ? leat_trace_cpu_ns() : 0;
-    error = leat_device_launch(device, KERNEL_RESIDENT, loop, 0);
-    if (!error)
-        error = leat_device_sync(device);
+    int error = launch_run(halo, loop);
     *done = loop->done;
     if (since)
         leat_trace_cpu(halo->job, cpu);
     leat_trace_end(halo->job, TRACE_RUN, 0, since, (int64_t)*done, 0);
     keep_books(halo, step, begin, *done);
     if (!error)
-        error = loop_error(halo, step, loop, forward_epoch);
-    device->ops->free(device, loop);
+        error = loop_error(halo, step, *done);
     return error ? halo_give_up(halo, error) : 0;
 }
 

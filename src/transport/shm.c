@@ -29,11 +29,15 @@ static int attach_permitted(const struct leat_job *job, int peer)
     return process_vm_readv(pid, &here, 1, &there, 1, 0) < 0 ? -errno : 0;
 }
 
-static int can_reach(const struct leat_job *job, int peer, bool registered,
+static int can_reach(const struct leat_job *job, int peer, enum region_kind kind,
                      char reason[LEAT_REASON])
 {
     bool threads = job->segment->head->threads;
-    if (!registered || threads) {
+    if (kind == REGION_DEVICE) {
+        snprintf(reason, LEAT_REASON, "a GPU's memory, which is in no segment");
+        return -EHOSTUNREACH;
+    }
+    if (kind == REGION_ARENA || threads) {
         snprintf(reason, LEAT_REASON,
                  threads ? "a thread of this process, one mapping"
                          : "a process of this host, mapped segment");
@@ -51,7 +55,7 @@ static int can_reach(const struct leat_job *job, int peer, bool registered,
 
 static void *map(const struct leat_region *region)
 {
-    if (!region->registered)
+    if (region->kind == REGION_ARENA)
         return (char *)leat_arena_head(region->job, region->owner) + region->remote;
     return region->job->segment->head->threads ? (void *)(uintptr_t)region->remote : NULL;
 }

@@ -14,9 +14,9 @@
 struct transport {
     const char *name;
     const char *absent; /* why this build does not have it; NULL when it does */
-    /* 0 when memory of `peer` can be reached, else a negative errno; the reason says why in either
-     * case. No communication. */
-    int (*can_reach)(const struct leat_job *job, int peer, bool registered,
+    /* 0 when memory of `peer` of that kind can be reached, else a negative errno; the reason says
+     * why in either case. No communication. */
+    int (*can_reach)(const struct leat_job *job, int peer, enum region_kind kind,
                      char reason[LEAT_REASON]);
     /* Address for direct loads and stores of the region, or NULL. */
     void *(*map)(const struct leat_region *region);
@@ -36,10 +36,12 @@ enum transport_row {
 };
 
 extern const struct transport *const leat_transports[ROW_COUNT];
-extern const struct transport leat_transport_self, leat_transport_shm;
+extern const struct transport leat_transport_self, leat_transport_peer, leat_transport_shm,
+    leat_transport_hostcopy;
 
 /* Chooses the row for memory of `peer` under the LEAT_PATHS rule. report may be NULL. The row, or
  * -EHOSTUNREACH with every row's reason in the detail. */
-int leat_path_choose(struct leat_job *job, int peer, bool registered, leat_path_report *report);
+int leat_path_choose(struct leat_job *job, int peer, enum region_kind kind,
+                     leat_path_report *report);
 
 #endif

@@ -32,12 +32,10 @@ static int model_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted
 
 #define leat_signal_raise model_raise
 #define leat_signal_wait  model_wait
-#define halo_kernel_error model_kernel_error
 #define halo_mode_find    model_mode_find
 #include "halo/modes.c"
 #undef leat_signal_raise
 #undef leat_signal_wait
-#undef halo_kernel_error
 #undef halo_mode_find
 
 typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice);
@@ -72,7 +70,7 @@ static struct meaning meaning_of(const struct leat_signal *signal)
     for (int r = 0; r < modelled->scenario->ranks; r++)
         for (int h = 0; h < HALOS_MAX && modelled->rank[r].halo[h]; h++) {
             const struct leat_halo *halo = modelled->rank[r].halo[h];
-            const struct leat_signal *first = halo_board_signal(halo->board, 0, 0, BOARD_X_IN);
+            const struct leat_signal *first = halo_signal(halo->mailbox, 2, 0, 0, BOARD_X_IN);
             int number = (int)(signal - first);
             if (signal >= first && number < halo->plan->pulse_count * 2 * BOARD_SIGNALS)
                 return (struct meaning){&modelled->rank[r], h, number / BOARD_SIGNALS / 2,
@@ -116,7 +114,7 @@ static void store_late(const struct leat_signal *signal)
         struct model_rank *sender = &modelled->rank[r];
         for (int h = 0; h < HALOS_MAX && sender->halo[h]; h++)
             for (int p = 0; p < sender->plan->pulse_count; p++)
-                if (sender->halo[h]->field[0].kernel->pulse[p].signal.x_there == signal)
+                if (k_pulse_at(halo_kernel(sender->halo[h], 0), p)->signal.x_there == signal)
                     memcpy(sender->landing[h][p], sender->aside[h][p],
                            sender->plan->pulse[p].send_count * sizeof(double));
     }
@@ -173,13 +171,12 @@ void model_serve(void *user)
     }
 }
 
-static int model_launch(struct device *base, enum kernel_id kernel, void *arguments,
-                        uint32_t choice)
+static int model_launch(struct device *base, const struct device_launch *launch)
 {
     struct model_device *device = (struct model_device *)base;
-    device->kernel = kernel;
-    device->arguments = arguments;
-    device->choice = choice;
+    device->kernel = launch->kernel;
+    device->arguments = launch->arguments->address;
+    device->choice = launch->choice;
     device->launches++;
     if (device->block_count > 1)
         explore_step(0);
@@ -214,20 +211,11 @@ static int model_stream_wait(struct device *base, const struct k_wait *wait,
     return 0;
 }
 
-static int model_alloc(struct device *base, size_t bytes, void **address)
-{
-    struct model_device *device = (struct model_device *)base;
-    if (bytes > POOL_BYTES)
-        return -ENOMEM;
-    memset(device->pool, 0, bytes); // one at a time: the resident loop's arguments
-    *address = device->pool;
-    return 0;
-}
-
-static void model_free(struct device *base, void *address)
+static int model_same(struct device *base, const struct device_memory *memory)
 {
     (void)base;
-    (void)address;
+    (void)memory;
+    return 0;
 }
 
 static int model_sync(struct device *base)
@@ -237,8 +225,8 @@ static int model_sync(struct device *base)
 }
 
 const struct device_ops model_ops = {.name = "model",
-                                     .alloc = model_alloc,
-                                     .free = model_free,
+                                     .publish = model_same,
+                                     .fetch = model_same,
                                      .launch = model_launch,
                                      .put = model_put,
                                      .raise = model_stream_raise,

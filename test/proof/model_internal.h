@@ -16,7 +16,6 @@
 #define RANKS_MAX  4
 #define HALOS_MAX  3
 #define GHOSTS_MAX 64
-#define POOL_BYTES 1024
 
 struct model_device {
     struct device base;
@@ -24,7 +23,6 @@ struct model_device {
     void *arguments;
     uint32_t choice, block_count;
     uint64_t launches, finished; /* by blocks other than the first */
-    char pool[POOL_BYTES];
 };
 
 struct model_rank {

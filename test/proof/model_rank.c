@@ -64,11 +64,12 @@ static void clear_halo(struct model_rank *self, struct leat_halo *halo)
         for (int f = 0; f < 2; f++)
             for (int s = 0; s < BOARD_SIGNALS; s++)
                 if (self->model->scenario->mutant != STALE_SIGNALS)
-                    halo_board_signal(halo->board, p, f, (enum board_signal)s)->value =
+                    halo_signal(halo->mailbox, 2, p, f, (enum board_signal)s)->value =
                         self->model->scenario->first_epoch;
     for (int f = 0; f < 2; f++) {
-        halo->field[f].kernel->forward_epoch = self->model->scenario->first_epoch;
-        halo->field[f].kernel->reverse_epoch = self->model->scenario->first_epoch;
+        memset(halo->field[f].turns.host, 0, halo->field[f].turns.bytes);
+        halo->field[f].forward_epoch = self->model->scenario->first_epoch;
+        halo->field[f].reverse_epoch = self->model->scenario->first_epoch;
         halo->field[f].forward_sequence = halo->field[f].reverse_sequence = 0;
     }
     halo->sequence = 0;

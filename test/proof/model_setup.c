@@ -143,31 +143,34 @@ static void take_apart(struct rank_thread *thread)
 
 static void put_aside(struct model_rank *self, int h, struct k_field *field)
 {
+    struct k_pulse *pulse = (struct k_pulse *)(void *)(field + 1);
     for (int p = 0; p < field->pulse_count; p++) {
-        self->landing[h][p] = field->pulse[p].x_landing;
-        field->pulse[p].x_landing = self->aside[h][p];
+        self->landing[h][p] = pulse[p].x_landing;
+        pulse[p].x_landing = self->aside[h][p];
     }
 }
 
 static void share_halo(struct explorer *explorer, struct model_rank *self, int h)
 {
     struct leat_halo *halo = self->halo[h];
-    uint64_t signals = halo_board(halo->board)->signal_offset;
     halo->mode = model_mode_find(self->model->scenario->mode);
     for (int f = 0; f < 2; f++) {
-        struct k_field *field = halo->field[f].kernel;
+        struct k_field *field = halo->field[f].kernel.host;
         if (self->model->scenario->mutant == SIGNAL_BEFORE_DATA && f == 0)
             put_aside(self, h, field);
-        explore_memory(explorer, field,
-                       sizeof *field + (size_t)field->pulse_count * sizeof *field->pulse, true);
+        explore_memory(explorer, halo->field[f].turns.host, halo->field[f].turns.bytes, true);
     }
     uint32_t largest = 0;
     for (int p = 0; p < halo->plan->pulse_count; p++)
         if (halo->plan->pulse[p].send_count > largest)
             largest = halo->plan->pulse[p].send_count;
-    explore_memory(explorer, halo->staging, largest * sizeof(double), true);
-    explore_memory(explorer, (char *)halo->board->address + signals, halo->board->bytes - signals,
-                   true);
+    explore_memory(explorer, halo->staging.host, largest * sizeof(double), true);
+    explore_memory(explorer, halo->mailbox->address, halo->mailbox->bytes, true);
+    if (halo->run.host) {
+        explore_memory(explorer, halo->run.host, halo->run.bytes, true);
+        explore_memory(explorer, halo->loop.host, halo->loop.bytes, true);
+        explore_memory(explorer, &halo->run, sizeof halo->run, false);
+    }
     // Books of what has been called: a function of how far the rank is.
     explore_memory(explorer, halo->field, sizeof halo->field, false);
     explore_memory(explorer, &halo->sequence, sizeof halo->sequence, false);

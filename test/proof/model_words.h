@@ -60,6 +60,23 @@ K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
     explore_step(old);
     return old;
 }
+K_FN uint32_t k_any(const struct k_grid *grid, uint32_t value)
+{
+    (void)grid;
+    return value;
+}
+K_FN void k_store_release(uint32_t *word, uint32_t value)
+{
+    *word = value;
+}
+K_FN uint64_t k_turn(const struct k_grid *grid, uint64_t *word)
+{
+    uint64_t old = (*word)++;
+    if ((old & 0xffff) + 1 == grid->block_count)
+        *word += 0x10000 - grid->block_count;
+    explore_step((uint32_t)(old >> 16));
+    return (old >> 16) + 1;
+}
 K_FN void k_store_relaxed(uint32_t *word, uint32_t value)
 {
     *word = value; // the raise that follows is the point: nobody else looks at both
@@ -85,6 +102,15 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
     model_await(signal, wanted);
     *seen = signal->value;
     return 0;
+}
+K_FN void k_gate_raise(struct leat_signal *gate, uint64_t round)
+{
+    model_raise(gate, round);
+}
+K_FN int k_wait_gate(const struct k_wait *wait, struct leat_signal *gate, uint64_t round,
+                     uint64_t *seen)
+{
+    return k_wait_word(wait, gate, round, -1, seen);
 }
 
 #endif

@@ -519,6 +519,7 @@ static void test_printed_values_can_be_read_again(void **state)
     static const char *const values[SETTING_COUNT] = {[SETTING_TIMEOUT] = "0.25",
                                                       [SETTING_ARENA] = "1536M",
                                                       [SETTING_PATHS] = "forbid:shm,peer",
+                                                      [SETTING_DEVICE] = "cuda:1,0",
                                                       [SETTING_BLOCKS] = "12",
                                                       [SETTING_SPIN] = "0",
                                                       [SETTING_LOG] = "debug",

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA device: opening, memory, and who reaches whom.
+//
+// Algorithm: a rank has a stream of its own on its GPU. What kernels read (arguments, index maps)
+// has a copy on the host, which is published; reports of failures lie in pinned memory of the host,
+// which kernels write only when they fail. Access between all GPUs of the job is switched on when a
+// rank opens, before any kernel spins. Advantage: the runtime library only, plain allocations, so
+// every other library's memory and streams go with it. Disadvantage: one process.
+
+#include "device/cuda.h"
+
+#include "core/job.h"
+#include "core/log.h"
+#include "device/kernel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int leat_cuda_fail(cudaError_t error, const char *what)
+{
+    int code = error == cudaErrorMemoryAllocation                                   ? -ENOMEM
+               : error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ? -ENOTSUP
+                                                                                    : -EIO;
+    cudaGetLastError(); // one that sticks would be taken for the next call's
+    return leat_fail(code, "%s: CUDA says: %s (%s)", what, cudaGetErrorString(error),
+                     cudaGetErrorName(error));
+}
+
+int leat_cuda_use(const struct cuda_device *device)
+{
+    cudaError_t error = cudaSetDevice(device->number);
+    return error == cudaSuccess ? 0 : leat_cuda_fail(error, "choosing the GPU");
+}
+
+static int device_count(void)
+{
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+int leat_cuda_number_of(const struct leat_job *job, int rank)
+{
+    return leat_device_number(job->config.device, device_count(), rank, job->rank_count);
+}
+
+static void cuda_info(const struct device *base, leat_device_info *info)
+{
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    snprintf(info->name, sizeof info->name, "cuda:%d", device->number);
+    snprintf(info->model, sizeof info->model, "%s", device->model);
+    info->number = device->number;
+    info->rank_count = device->rank_count;
+    info->block_count = device->resident_blocks[KERNEL_FUSED_FORWARD_F32] / device->rank_count;
+    info->stream = device->stream;
+}
+
+// NVLink or PCIe is told apart by whether atomics work from GPU to GPU: over NVLink they do.
+static int can_store(const struct device *base, int rank, char reason[LEAT_REASON])
+{
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    int there = leat_cuda_number_of(base->job, rank), access = 0, atomics = 0, rating = 0;
+    if (there == device->number) {
+        snprintf(reason, LEAT_REASON, "memory of the same GPU");
+        return 0;
+    }
+    cudaDeviceCanAccessPeer(&access, device->number, there);
+    if (!access) {
+        snprintf(reason, LEAT_REASON,
+                 "GPU %d has no access to GPU %d: no NVLink, and PCIe between them is off",
+                 device->number, there);
+        return -EHOSTUNREACH;
+    }
+    cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, device->number, there);
+    cudaDeviceGetP2PAttribute(&rating, cudaDevP2PAttrPerformanceRank, device->number, there);
+    snprintf(reason, LEAT_REASON, "GPU %d to GPU %d by %s (performance rank %d)", device->number,
+             there, atomics ? "NVLink" : "PCIe", rating);
+    return 0;
+}
+
+// ---- Memory ----
+
+static int cuda_region_alloc(struct device *base, uint64_t bytes, void **address)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int error = leat_cuda_use(device);
+    if (error)
+        return error;
+    void *made = NULL;
+    cudaError_t failed = cudaMalloc(&made, bytes ? bytes : 1);
+    if (failed == cudaSuccess)
+        failed = cudaMemsetAsync(made, 0, bytes ? bytes : 1, device->stream);
+    if (failed == cudaSuccess)
+        failed = cudaStreamSynchronize(device->stream);
+    if (failed != cudaSuccess) {
+        cudaFree(made);
+        char what[96];
+        snprintf(what, sizeof what, "%llu bytes of GPU %d's memory", (unsigned long long)bytes,
+                 device->number);
+        return leat_cuda_fail(failed, what);
+    }
+    *address = made;
+    return 0;
+}
+
+static void cuda_region_free(struct device *base, void *address)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (address && !leat_cuda_use(device))
+        cudaFree(address);
+}
+
+static int cuda_alloc(struct device *base, size_t bytes, struct device_memory *memory)
+{
+    struct device_memory made = {.bytes = bytes, .host = calloc(1, bytes ? bytes : 1)};
+    if (!made.host)
+        return leat_fail(-ENOMEM, "no memory for %zu bytes of a GPU's arguments", bytes);
+    int error = cuda_region_alloc(base, bytes, &made.address);
+    if (error) {
+        free(made.host);
+        return error;
+    }
+    *memory = made;
+    return 0;
+}
+
+static void cuda_free(struct device *base, struct device_memory *memory)
+{
+    cuda_region_free(base, memory->address);
+    free(memory->host);
+    *memory = (struct device_memory){0};
+}
+
+static int copy_now(struct device *base, void *to, const void *from, size_t bytes)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int error = leat_cuda_use(device);
+    if (error || !bytes)
+        return error;
+    cudaError_t failed = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device->stream);
+    if (failed == cudaSuccess)
+        failed = cudaStreamSynchronize(device->stream);
+    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "a copy of a GPU's arguments");
+}
+
+static int cuda_publish(struct device *base, const struct device_memory *memory)
+{
+    return copy_now(base, memory->address, memory->host, memory->bytes);
+}
+
+static int cuda_fetch(struct device *base, const struct device_memory *memory)
+{
+    return copy_now(base, memory->host, memory->address, memory->bytes);
+}
+
+static int cuda_report_alloc(struct device *base, size_t bytes, void **address)
+{
+    int error = leat_cuda_use((struct cuda_device *)base);
+    if (error)
+        return error;
+    void *made = NULL;
+    cudaError_t failed = cudaHostAlloc(&made, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    if (failed != cudaSuccess)
+        return leat_cuda_fail(failed, "pinned memory for a report of failures");
+    memset(made, 0, bytes);
+    *address = made;
+    return 0;
+}
+
+static void cuda_report_free(struct device *base, void *address)
+{
+    if (!leat_cuda_use((struct cuda_device *)base))
+        cudaFreeHost(address);
+}
+
+// ---- Opening ----
+
+static void cuda_close(struct device *base)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    leat_cuda_watch_end(device);
+    if (!leat_cuda_use(device)) {
+        if (device->event)
+            cudaEventDestroy(device->event);
+        if (device->stream)
+            cudaStreamDestroy(device->stream);
+    }
+    free(device);
+}
+
+static const struct device_ops cuda_ops = {.name = "cuda",
+                                           .asynchronous = true,
+                                           .close = cuda_close,
+                                           .info = cuda_info,
+                                           .can_store = can_store,
+                                           .alloc = cuda_alloc,
+                                           .free = cuda_free,
+                                           .publish = cuda_publish,
+                                           .fetch = cuda_fetch,
+                                           .region_alloc = cuda_region_alloc,
+                                           .region_free = cuda_region_free,
+                                           .report_alloc = cuda_report_alloc,
+                                           .report_free = cuda_report_free,
+                                           .gang_join = leat_cuda_gang_join,
+                                           .gang_leave = leat_cuda_gang_leave,
+                                           .launch = leat_cuda_launch,
+                                           .put = leat_cuda_put,
+                                           .raise = leat_cuda_raise,
+                                           .wait = leat_cuda_wait,
+                                           .sync = leat_cuda_sync,
+                                           .drain = leat_cuda_drain};
+
+static int check_number(const struct leat_job *job, int number)
+{
+    int count = 0;
+    cudaError_t failed = cudaGetDeviceCount(&count);
+    if (failed != cudaSuccess)
+        return leat_cuda_fail(failed, "LEAT_DEVICE is cuda, but there is no GPU to use");
+    if (number < 0 || number >= count)
+        return leat_fail(-ENODEV, "LEAT_DEVICE is \"%s\": there is no GPU %d; this process sees %d",
+                         job->config.device, number, count);
+    return 0;
+}
+
+// Both ways, for all GPUs of the job: the first rank of a GPU does it, later ones find it done.
+static int enable_access(const struct leat_job *job, const struct cuda_device *device)
+{
+    int ranks = job->segment->head->threads ? job->rank_count : 1;
+    for (int rank = 0; rank < ranks; rank++) {
+        int there = leat_cuda_number_of(job, rank), access = 0;
+        if (there == device->number)
+            continue;
+        cudaDeviceCanAccessPeer(&access, device->number, there);
+        cudaError_t failed = access ? cudaDeviceEnablePeerAccess(there, 0) : cudaSuccess;
+        if (failed == cudaErrorPeerAccessAlreadyEnabled)
+            cudaGetLastError();
+        else if (failed != cudaSuccess)
+            return leat_cuda_fail(failed, "access from GPU to GPU");
+    }
+    return 0;
+}
+
+static int start(struct cuda_device *device)
+{
+    const struct leat_job *job = device->base.job;
+    struct cudaDeviceProp properties;
+    int error = leat_cuda_use(device);
+    if (error)
+        return error;
+    cudaError_t failed = cudaGetDeviceProperties(&properties, device->number);
+    if (failed == cudaSuccess)
+        failed = cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
+    if (failed == cudaSuccess)
+        failed = cudaEventCreateWithFlags(&device->event, cudaEventDisableTiming);
+    if (failed != cudaSuccess)
+        return leat_cuda_fail(failed, "opening the GPU");
+    if (properties.major < 9)
+        return leat_fail(
+            -ENOTSUP, "GPU %d (%s) has compute capability %d.%d; this build is for 9.0 and later",
+            device->number, properties.name, properties.major, properties.minor);
+    snprintf(device->model, sizeof device->model, "%s", properties.name);
+    device->multiprocessors = properties.multiProcessorCount;
+    int ranks = job->segment->head->threads ? job->rank_count : 1;
+    for (int rank = 0; rank < ranks; rank++)
+        device->rank_count += leat_cuda_number_of(job, rank) == device->number;
+    if (device->rank_count > CUDA_DOMAINS_MAX)
+        return leat_fail(-E2BIG, "%d ranks share GPU %d; at most %d can run at once",
+                         device->rank_count, device->number, CUDA_DOMAINS_MAX);
+    error = enable_access(job, device);
+    return error ? error : leat_cuda_load_kernels(device);
+}
+
+int leat_device_cuda_open(struct leat_job *job, struct device **opened)
+{
+    int number = leat_cuda_number_of(job, job->rank);
+    int error = check_number(job, number);
+    if (error)
+        return error;
+    struct cuda_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return leat_fail(-ENOMEM, "no memory for a CUDA device");
+    device->base = (struct device){.ops = &cuda_ops, .job = job};
+    device->number = number;
+    error = start(device);
+    if (error) {
+        cuda_close(&device->base);
+        return error;
+    }
+    *opened = &device->base;
+    return 0;
+}

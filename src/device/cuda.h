@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device from the inside: what its kernels take, and what its files share.
+ */
+#ifndef LEAT_DEVICE_CUDA_H
+#define LEAT_DEVICE_CUDA_H
+
+#include "device/ops.h"
+
+#include <cuda_runtime_api.h>
+
+#define CUDA_THREADS     512  /* lanes of a block */
+#define CUDA_DOMAINS_MAX 32   /* ranks of one GPU */
+#define CUDA_NEAR_BYTES  3840 /* of arguments that a launch carries along */
+
+struct cuda_near {
+    uint32_t choice, unused;
+    __attribute__((aligned(16))) unsigned char arguments[CUDA_NEAR_BYTES];
+};
+
+struct cuda_far {
+    uint32_t end[CUDA_DOMAINS_MAX]; /* blocks of the domain and of those before it */
+    uint32_t choice[CUDA_DOMAINS_MAX];
+    const void *arguments[CUDA_DOMAINS_MAX];
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The kernel's entry point, or NULL for a number that has none. */
+const void *leat_cuda_kernel(enum kernel_id kernel, int near);
+
+#ifdef __cplusplus
+}
+#else
+
+struct cuda_watch;
+
+struct cuda_device {
+    struct device base;
+    int number;     /* CUDA's */
+    int rank_count; /* ranks on it */
+    int multiprocessors;
+    int resident_blocks[KERNEL_COUNT]; /* that the whole GPU holds at once */
+    cudaStream_t stream;
+    cudaEvent_t event;
+    struct cuda_watch *watch; /* of stream waits; made with the first of them */
+    char model[64];
+};
+
+/* Sets the detail ("what: CUDA's words") and returns -ENOMEM, -ENOTSUP or -EIO. */
+int leat_cuda_fail(cudaError_t error, const char *what);
+/* Every call comes from the thread that happens to use the rank. */
+int leat_cuda_use(const struct cuda_device *device);
+/* GPU of a rank of this process. */
+int leat_cuda_number_of(const struct leat_job *job, int rank);
+
+/* ---- cuda_launch.c ---- */
+int leat_cuda_launch(struct device *device, const struct device_launch *launch);
+int leat_cuda_gang_join(struct device *device, uint64_t number, struct device_gang **gang);
+void leat_cuda_gang_leave(struct device_gang *gang);
+/* Loads all kernels now, since loading later may wait for kernels that spin, and finds how many
+ * blocks fit at once. */
+int leat_cuda_load_kernels(struct cuda_device *device);
+
+/* ---- cuda_stream.c ---- */
+int leat_cuda_put(struct device *device, void *to, const void *from, uint64_t bytes);
+int leat_cuda_raise(struct device *device, struct leat_signal *signal, uint64_t value);
+int leat_cuda_wait(struct device *device, const struct k_wait *wait, struct leat_signal *signal,
+                   uint64_t wanted, int peer, int pulse);
+int leat_cuda_sync(struct device *device);
+int leat_cuda_drain(struct device *device, double timeout_s);
+void leat_cuda_watch_end(struct cuda_device *device);
+
+#endif
+#endif

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of a GPU's stream: copies, signals raised and awaited, and the watchdog over the
+// latter.
+//
+// Algorithm: a stream cannot give a wait up by itself. Around every wait the stream writes its
+// number to a word of the host, when it begins and when it is through; a thread looks at the word
+// from time to time, and a wait that has lasted too long is noted in the halo's report and released
+// by storing what it waits for. Advantage: nobody has to ask for the stream to come free.
+// Disadvantage: two more operations a wait, and a thread, both only where stream waits are used.
+
+#include "device/cuda.h"
+
+#include "core/job.h"
+#include "device/kernel.h"
+
+#include <cuda.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WAITS_MAX 1024 /* enqueued and not yet through */
+#define LOOK_NS   5000000
+
+struct watched {
+    struct leat_signal *signal;
+    uint64_t wanted;
+    struct k_wait wait;
+    int peer, pulse;
+};
+
+struct cuda_watch {
+    struct cuda_device *device;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool stop;
+    uint64_t begun; /* waits enqueued */
+    /* 2n - 1 when wait n has begun, 2n when it is through; written by the stream. */
+    uint64_t *progress;
+    cudaStream_t stream; /* of the releases */
+    struct watched waits[WAITS_MAX];
+};
+
+typedef CUresult stream_value(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                              unsigned int flags);
+
+// From the driver, without linking it: a program without a GPU has none.
+static int driver_call(const char *name, stream_value **call)
+{
+    void *entry = NULL;
+    enum cudaDriverEntryPointQueryResult found;
+    cudaError_t failed =
+        cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found);
+    if (failed != cudaSuccess || found != cudaDriverEntryPointSuccess || !entry)
+        return leat_fail(-ENOTSUP, "the driver has no %s; use another mode than stream", name);
+    memcpy(call, &entry, sizeof entry);
+    return 0;
+}
+
+static int call_driver(stream_value *call, cudaStream_t stream, const void *address, uint64_t value,
+                       unsigned int flags, const char *what)
+{
+    CUresult failed = call((CUstream)stream, (CUdeviceptr)(uintptr_t)address, value, flags);
+    return failed == CUDA_SUCCESS ? 0
+                                  : leat_fail(-EIO, "%s: CUDA says error %d", what, (int)failed);
+}
+
+// ---- Copies and signals ----
+
+int leat_cuda_put(struct device *base, void *to, const void *from, uint64_t bytes)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int error = leat_cuda_use(device);
+    if (error)
+        return error;
+    cudaError_t failed = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device->stream);
+    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "a copy in a stream");
+}
+
+int leat_cuda_raise(struct device *base, struct leat_signal *signal, uint64_t value)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    stream_value *write = NULL;
+    int error = leat_cuda_use(device);
+    if (!error)
+        error = driver_call("cuStreamWriteValue64", &write);
+    return error ? error
+                 : call_driver(write, device->stream, &signal->value, value,
+                               CU_STREAM_WRITE_VALUE_DEFAULT, "a signal raised in a stream");
+}
+
+// ---- The watchdog ----
+
+static void release(struct cuda_watch *watch, uint64_t number)
+{
+    const struct watched *late = &watch->waits[number % WAITS_MAX];
+    struct k_error *report = late->wait.report;
+    uint64_t seen = 0;
+    stream_value *write = NULL;
+    cudaMemcpyAsync(&seen, &late->signal->value, sizeof seen, cudaMemcpyDefault, watch->stream);
+    cudaStreamSynchronize(watch->stream);
+    if (!leat_signal_reached(seen, late->wanted) && !report->failed) {
+        report->failed = 1;
+        report->code = -ETIMEDOUT;
+        report->pulse = late->pulse;
+        report->peer = late->peer;
+        report->wanted = late->wanted;
+        report->seen = seen;
+        report->signal = late->signal;
+        __atomic_store_n(&report->ready, 1, __ATOMIC_RELEASE);
+    }
+    if (!driver_call("cuStreamWriteValue64", &write))
+        call_driver(write, watch->stream, &late->signal->value, late->wanted,
+                    CU_STREAM_WRITE_VALUE_DEFAULT, "releasing a stream");
+    cudaStreamSynchronize(watch->stream);
+}
+
+// The wait that the stream is in: since when, by what we have seen.
+struct standing {
+    uint64_t progress, since_ns;
+};
+
+static void look(struct cuda_watch *watch, struct standing *standing)
+{
+    uint64_t progress = __atomic_load_n(watch->progress, __ATOMIC_ACQUIRE), now = leat_now_ns();
+    if (progress != standing->progress)
+        *standing = (struct standing){progress, now};
+    if (!(progress & 1))
+        return;
+    uint64_t number = (progress + 1) / 2;
+    const struct k_wait *wait = &watch->waits[number % WAITS_MAX].wait;
+    // What follows a failed wait is void: it is let through without delay.
+    bool failed = __atomic_load_n(&wait->report->ready, __ATOMIC_ACQUIRE);
+    if (!failed && now - standing->since_ns < wait->timeout_ns)
+        return;
+    release(watch, number);
+    standing->since_ns = now;
+}
+
+static void *watch_stream(void *user)
+{
+    struct cuda_watch *watch = user;
+    struct standing standing = {0};
+    leat_cuda_use(watch->device);
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->stop) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&watch->change, &watch->lock, &until);
+        if (!watch->stop)
+            look(watch, &standing);
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+static void free_watch(struct cuda_watch *watch)
+{
+    if (watch->stream)
+        cudaStreamDestroy(watch->stream);
+    cudaFreeHost(watch->progress);
+    pthread_cond_destroy(&watch->change);
+    pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}
+
+static int start_watch(struct cuda_device *device)
+{
+    struct cuda_watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return leat_fail(-ENOMEM, "no memory for the watchdog of stream waits");
+    watch->device = device;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&watch->change, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&watch->lock, NULL);
+    void *word = NULL;
+    cudaError_t failed =
+        cudaHostAlloc(&word, sizeof(uint64_t), cudaHostAllocPortable | cudaHostAllocMapped);
+    watch->progress = word;
+    if (failed == cudaSuccess) {
+        *watch->progress = 0;
+        failed = cudaStreamCreateWithFlags(&watch->stream, cudaStreamNonBlocking);
+    }
+    int error = failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "the watchdog of stream waits");
+    if (!error)
+        error = -pthread_create(&watch->thread, NULL, watch_stream, watch);
+    if (error) {
+        free_watch(watch);
+        return error;
+    }
+    device->watch = watch;
+    return 0;
+}
+
+void leat_cuda_watch_end(struct cuda_device *device)
+{
+    struct cuda_watch *watch = device->watch;
+    if (!watch)
+        return;
+    // It goes on while the stream is in a wait: nobody else would end that.
+    cudaStreamSynchronize(device->stream);
+    pthread_mutex_lock(&watch->lock);
+    watch->stop = true;
+    pthread_cond_broadcast(&watch->change);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+    free_watch(watch);
+    device->watch = NULL;
+}
+
+// Notes the wait where the watchdog finds it; waits for room, which the stream itself makes.
+static uint64_t note(struct cuda_watch *watch, const struct watched *wait)
+{
+    while (watch->begun - __atomic_load_n(watch->progress, __ATOMIC_ACQUIRE) / 2 >= WAITS_MAX - 1)
+        sched_yield();
+    pthread_mutex_lock(&watch->lock);
+    uint64_t number = ++watch->begun;
+    watch->waits[number % WAITS_MAX] = *wait;
+    pthread_mutex_unlock(&watch->lock);
+    return number;
+}
+
+int leat_cuda_wait(struct device *base, const struct k_wait *wait, struct leat_signal *signal,
+                   uint64_t wanted, int peer, int pulse)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    stream_value *write = NULL, *await = NULL;
+    int error = leat_cuda_use(device);
+    if (!error && !device->watch)
+        error = start_watch(device);
+    if (!error)
+        error = driver_call("cuStreamWriteValue64", &write);
+    if (!error)
+        error = driver_call("cuStreamWaitValue64", &await);
+    if (error)
+        return error;
+    struct cuda_watch *watch = device->watch;
+    const struct watched watched = {signal, wanted, *wait, peer, pulse};
+    uint64_t number = note(watch, &watched);
+    error = call_driver(write, device->stream, watch->progress, 2 * number - 1,
+                        CU_STREAM_WRITE_VALUE_DEFAULT, "a wait in a stream");
+    if (!error)
+        error = call_driver(await, device->stream, &signal->value, wanted, CU_STREAM_WAIT_VALUE_GEQ,
+                            "a wait in a stream");
+    if (!error)
+        error = call_driver(write, device->stream, watch->progress, 2 * number,
+                            CU_STREAM_WRITE_VALUE_DEFAULT, "a wait in a stream");
+    return error;
+}
+
+// ---- Waiting for the stream ----
+
+int leat_cuda_sync(struct device *base)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int error = leat_cuda_use(device);
+    if (error)
+        return error;
+    cudaError_t failed = cudaStreamSynchronize(device->stream);
+    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "waiting for a stream");
+}
+
+int leat_cuda_drain(struct device *base, double timeout_s)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int error = leat_cuda_use(device);
+    if (error)
+        return error;
+    uint64_t begin = leat_now_ns();
+    leat_count(&base->job->counts.blocking_waits, 1);
+    for (;;) {
+        cudaError_t failed = cudaStreamQuery(device->stream);
+        if (failed == cudaSuccess)
+            return 0;
+        if (failed != cudaErrorNotReady)
+            return leat_cuda_fail(failed, "waiting for a stream");
+        if ((double)(leat_now_ns() - begin) * 1e-9 >= timeout_s)
+            return leat_fail(-ETIMEDOUT, "the stream of GPU %d is not empty after %.3g s",
+                             device->number, timeout_s);
+        sched_yield();
+    }
+}

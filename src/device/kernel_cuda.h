@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words of kernel.h on a GPU.
+ *
+ * Signals come from other GPUs, so they are stored with release and read with acquire at system
+ * scope; what only the blocks of one grid share has the GPU's scope. Included by kernel.h only.
+ * Advantage: the compiler sees the whole kernel, words included. Disadvantage: what is asked of the
+ * memory model is asm that no tool on a machine without a GPU can check.
+ */
+#ifndef LEAT_DEVICE_KERNEL_CUDA_H
+#define LEAT_DEVICE_KERNEL_CUDA_H
+
+#define K_FN static __device__ inline
+
+/* A domain's share of the launch: several domains of one GPU are one grid. */
+struct k_grid {
+    uint32_t block, block_count;
+};
+
+K_FN uint32_t k_block(const struct k_grid *grid)
+{
+    return grid->block;
+}
+K_FN uint32_t k_block_count(const struct k_grid *grid)
+{
+    return grid->block_count;
+}
+K_FN uint32_t k_lane(const struct k_grid *grid)
+{
+    (void)grid;
+    return threadIdx.x;
+}
+/* Neighbouring lanes take neighbouring elements: loads and stores coalesce. */
+#define K_FOR_EACH(i, begin, end, grid)                                                            \
+    for (uint32_t i = (begin) + (grid)->block * blockDim.x + threadIdx.x; i < (end);               \
+         i += (grid)->block_count * blockDim.x)
+
+K_FN void k_sync_block(const struct k_grid *grid)
+{
+    (void)grid;
+    __syncthreads();
+}
+/* Whether any lane of the block says so; also a barrier of the block. */
+K_FN uint32_t k_any(const struct k_grid *grid, uint32_t value)
+{
+    (void)grid;
+    return (uint32_t)__syncthreads_or((int)value);
+}
+K_FN uint64_t k_load_acquire(const uint64_t *word)
+{
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+K_FN void k_signal_raise(struct leat_signal *signal, uint64_t value)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(&signal->value), "l"(value)
+                 : "memory");
+}
+K_FN void k_gate_raise(struct leat_signal *gate, uint64_t round)
+{
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(&gate->value), "l"(round) : "memory");
+}
+K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
+{
+    uint32_t old;
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(word), "r"(by)
+                 : "memory");
+    return old;
+}
+K_FN void k_store_relaxed(uint32_t *word, uint32_t value)
+{
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+/* The host reads it. */
+K_FN void k_store_release(uint32_t *word, uint32_t value)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+K_FN uint32_t k_claim(uint32_t *word)
+{
+    return atomicCAS(word, 0u, 1u) == 0u;
+}
+/* Which exchange this is, from 1: exchanges in the upper 48 bits, blocks that have come for the
+ * next one below; one addition answers both, and the last to come moves the number on. Nobody else
+ * writes the word while the kernel runs. Once a kernel, by all lanes. */
+K_FN uint64_t k_turn(const struct k_grid *grid, uint64_t *word)
+{
+    __shared__ uint64_t turn;
+    if (threadIdx.x == 0) {
+        unsigned long long *at = (unsigned long long *)word;
+        uint64_t old = atomicAdd(at, 1ull);
+        if ((old & 0xffff) + 1 == grid->block_count)
+            atomicAdd(at, 0x10000ull - grid->block_count);
+        turn = old >> 16;
+    }
+    __syncthreads();
+    return turn + 1;
+}
+/* The caller's functions are the CPU device's; a GPU's consumer is compiled into its kernel. */
+#define K_CALL(function, user, grid, step) ((void)(function), 0)
+
+K_FN uint32_t k_failed(const struct k_error *error)
+{
+    uint32_t value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];"
+                 : "=r"(value)
+                 : "l"(&error->failed)
+                 : "memory");
+    return value;
+}
+K_FN uint64_t k_now_ns(void)
+{
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+#define K_POLLS 64 /* between two looks at the clock, which takes longer than a poll */
+
+/* What a wait that goes on for long looks at: 0, or why it ends. *deadline is 0 at first. */
+K_FN int k_overdue(const struct k_wait *wait, uint64_t *deadline)
+{
+    uint64_t now = k_now_ns();
+    if (!*deadline)
+        *deadline = now + wait->timeout_ns;
+    if (k_failed(wait->error))
+        return -125;                   /* ECANCELED: another block has said why */
+    return now > *deadline ? -110 : 0; /* ETIMEDOUT */
+}
+K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint64_t wanted,
+                     int peer, uint64_t *seen)
+{
+    uint64_t deadline = 0;
+    (void)peer;
+    for (;;) {
+        for (int poll = 0; poll < K_POLLS; poll++) {
+            *seen = k_load_acquire(&signal->value);
+            if (leat_signal_reached(*seen, wanted))
+                return 0;
+        }
+        int code = k_overdue(wait, &deadline);
+        if (code)
+            return code;
+    }
+}
+K_FN int k_wait_gate(const struct k_wait *wait, struct leat_signal *gate, uint64_t round,
+                     uint64_t *seen)
+{
+    uint64_t deadline = 0;
+    for (;;) {
+        for (int poll = 0; poll < K_POLLS; poll++) {
+            asm volatile("ld.acquire.gpu.global.u64 %0, [%1];"
+                         : "=l"(*seen)
+                         : "l"(&gate->value)
+                         : "memory");
+            if (leat_signal_reached(*seen, round))
+                return 0;
+        }
+        int code = k_overdue(wait, &deadline);
+        if (code)
+            return code;
+    }
+}
+
+#endif
