@@ -85,6 +85,12 @@ K_FN uint32_t k_failed(const struct k_error *error)
 {
     return __atomic_load_n(&error->failed, __ATOMIC_RELAXED);
 }
+K_FN void k_pause(uint32_t ns)
+{
+    uint64_t until = leat_now_ns() + ns;
+    while (leat_now_ns() < until)
+        continue;
+}
 K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint64_t wanted,
                      int peer, uint64_t *seen)
 {

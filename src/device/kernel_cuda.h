@@ -117,6 +117,12 @@ K_FN uint64_t k_now_ns(void)
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     return now;
 }
+K_FN void k_pause(uint32_t ns)
+{
+    uint64_t until = k_now_ns() + ns;
+    while (k_now_ns() < until)
+        continue;
+}
 #define K_POLLS 64 /* between two looks at the clock, which takes longer than a poll */
 
 /* What a wait that goes on for long looks at: 0, or why it ends. *deadline is 0 at first. */

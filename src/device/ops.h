@@ -19,7 +19,8 @@ struct device_gang;
 struct k_wait;
 
 /* Every kernel of the library, by what it does and its element type; types follow one another as in
- * enum leat_element. `pulse` kernels do one pulse whole, `resident` is the step loop. */
+ * enum leat_element. `pulse` kernels do one pulse whole, `stamp` kernels
+ * write and check values, `resident` is the step loop. */
 #define LEAT_KERNELS(X)                                                                            \
     X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
     X(FUSED_FORWARD_F64, fused_forward_f64)                                                        \
@@ -36,6 +37,9 @@ struct k_wait;
     X(PULSE_FORWARD_WORDS, pulse_forward_words)                                                    \
     X(PULSE_REVERSE_F32, pulse_reverse_f32)                                                        \
     X(PULSE_REVERSE_F64, pulse_reverse_f64)                                                        \
+    X(STAMP_WRITE, stamp_write)                                                                    \
+    X(STAMP_CHECK, stamp_check)                                                                    \
+    X(STAMP_SUM, stamp_sum)                                                                        \
     X(RESIDENT, resident)
 
 enum kernel_id {

@@ -99,7 +99,7 @@ static int take_options(struct leat_halo *halo, const leat_halo_options *options
     return 0;
 }
 
-// Counters start where the caller says; the mailbox is fresh memory, so only then is there work.
+// Counters start where the caller says; they are fresh memory, so only then is there work.
 static int start_signals(struct leat_halo *halo, uint64_t first_epoch)
 {
     halo_board(halo->board)->first_epoch = first_epoch;
@@ -111,7 +111,7 @@ static int start_signals(struct leat_halo *halo, uint64_t first_epoch)
         return leat_fail(-ENOMEM, "no memory for a halo's signals");
     for (size_t i = 0; i < count; i++)
         signals[i].value = first_epoch;
-    int error = halo->mailbox->transport->put(halo->mailbox, 0, signals, count * sizeof *signals);
+    int error = halo->signals->transport->put(halo->signals, 0, signals, count * sizeof *signals);
     free(signals);
     return error;
 }
@@ -127,10 +127,10 @@ static void bind_receiver(struct leat_halo *halo, int f, int p, struct k_pulse *
     kernel->x_landing = (char *)to->base[f]->address + theirs->field[f].base_offset +
                         (uint64_t)theirs->pulse[q].recv_offset * halo->field[f].element_bytes;
     kernel->x_stride = (uint64_t)theirs->ghost_count * halo->field[f].element_bytes;
-    kernel->signal.x_there = halo_signal(to->mailbox, halo->field_count, q, f, BOARD_X_IN);
-    kernel->signal.x_free_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_X_FREE);
-    kernel->signal.f_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_F_IN);
-    kernel->signal.f_free_there = halo_signal(to->mailbox, halo->field_count, q, f, BOARD_F_FREE);
+    kernel->signal.x_there = halo_signal(to->signals, halo->field_count, q, f, BOARD_X_IN);
+    kernel->signal.x_free_here = halo_signal(halo->signals, halo->field_count, p, f, BOARD_X_FREE);
+    kernel->signal.f_here = halo_signal(halo->signals, halo->field_count, p, f, BOARD_F_IN);
+    kernel->signal.f_free_there = halo_signal(to->signals, halo->field_count, q, f, BOARD_F_FREE);
 }
 
 // Where what we received goes back to.
@@ -141,12 +141,12 @@ static void bind_sender(struct leat_halo *halo, int f, int p, struct k_pulse *ke
         return;
     const struct board *theirs = halo_board(from->board);
     int q = halo->from_pulse[p];
-    kernel->f_landing = (char *)from->mailbox->address + theirs->field[f].returned_offset +
+    kernel->f_landing = (char *)from->returned->address + theirs->field[f].returned_offset +
                         (uint64_t)theirs->pulse[q].send_offset * halo->field[f].element_bytes;
-    kernel->signal.x_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_X_IN);
-    kernel->signal.x_free_there = halo_signal(from->mailbox, halo->field_count, q, f, BOARD_X_FREE);
-    kernel->signal.f_there = halo_signal(from->mailbox, halo->field_count, q, f, BOARD_F_IN);
-    kernel->signal.f_free_here = halo_signal(halo->mailbox, halo->field_count, p, f, BOARD_F_FREE);
+    kernel->signal.x_here = halo_signal(halo->signals, halo->field_count, p, f, BOARD_X_IN);
+    kernel->signal.x_free_there = halo_signal(from->signals, halo->field_count, q, f, BOARD_X_FREE);
+    kernel->signal.f_there = halo_signal(from->signals, halo->field_count, q, f, BOARD_F_IN);
+    kernel->signal.f_free_here = halo_signal(halo->signals, halo->field_count, p, f, BOARD_F_FREE);
 }
 
 static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *field)
@@ -177,7 +177,7 @@ static struct k_field field_head(const struct leat_halo *halo, int f, uint64_t f
     const struct board_field *posted = &halo_board(halo->board)->field[f];
     return (struct k_field){
         .base = (char *)field->given.place.region->address + field->given.place.offset,
-        .returned = (char *)halo->mailbox->address + posted->returned_offset,
+        .returned = (char *)halo->returned->address + posted->returned_offset,
         .staging = halo->staging.address,
         .components = field->given.components,
         .shifted = field->given.shifted,
@@ -285,12 +285,14 @@ static void release(struct leat_halo *halo)
 {
     for (int i = 0; i < halo->peer_count; i++) {
         leat_region_free(halo->peer[i].board);
-        leat_region_free(halo->peer[i].mailbox);
+        leat_region_free(halo->peer[i].signals);
+        leat_region_free(halo->peer[i].returned);
         for (int f = 0; f < LEAT_FIELDS_MAX; f++)
             leat_region_free(halo->peer[i].base[f]);
     }
     leat_region_retire(halo->board);
-    leat_region_retire(halo->mailbox);
+    leat_region_retire(halo->signals);
+    leat_region_retire(halo->returned);
     struct device *device = halo->job->device;
     if (halo->gang)
         device->ops->gang_leave(halo->gang);

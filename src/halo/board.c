@@ -25,10 +25,15 @@ static uint64_t lines(uint64_t bytes)
     return (bytes + LEAT_SIGNAL_BYTES - 1) / LEAT_SIGNAL_BYTES * LEAT_SIGNAL_BYTES;
 }
 
+static size_t signal_bytes(const struct leat_halo *halo)
+{
+    return (size_t)halo->plan->pulse_count * (size_t)halo->field_count * BOARD_SIGNALS *
+           LEAT_SIGNAL_BYTES;
+}
+
 static uint64_t lay_out(const struct leat_halo *halo, uint64_t returned[LEAT_FIELDS_MAX])
 {
-    uint64_t at = (uint64_t)halo->plan->pulse_count * (uint64_t)halo->field_count * BOARD_SIGNALS *
-                  LEAT_SIGNAL_BYTES;
+    uint64_t at = 0;
     for (int f = 0; f < halo->field_count; f++) {
         bool comes_back = halo->field[f].given.element != LEAT_WORDS;
         returned[f] = at;
@@ -61,17 +66,22 @@ int halo_board_post(struct leat_halo *halo)
     char name[LEAT_REGION_NAME];
     board_name(++halo->job->halo_sequence, name);
     leat_region_options head = {.size = sizeof head, .bytes = sizeof(struct board), .name = name};
-    leat_region_options mail = {.size = sizeof mail,
-                                .bytes = lay_out(halo, returned),
-                                .memory = halo->mode->host_signals ? LEAT_MEMORY_HOST
-                                                                   : LEAT_MEMORY_DEVICE};
+    leat_region_options signals = {.size = sizeof signals,
+                                   .bytes = signal_bytes(halo),
+                                   .memory = halo->mode->host_signals ? LEAT_MEMORY_HOST
+                                                                      : LEAT_MEMORY_DEVICE};
+    leat_region_options back = {
+        .size = sizeof back, .bytes = lay_out(halo, returned), .memory = LEAT_MEMORY_DEVICE};
     int error = leat_region_alloc(halo->job, &head, &halo->board);
     if (!error)
-        error = leat_region_alloc(halo->job, &mail, &halo->mailbox);
+        error = leat_region_alloc(halo->job, &signals, &halo->signals);
+    if (!error)
+        error = leat_region_alloc(halo->job, &back, &halo->returned);
     if (error)
         return error;
     struct board *board = halo_board(halo->board);
-    board->mailbox = leat_region_key(halo->mailbox);
+    board->signals = leat_region_key(halo->signals);
+    board->returned = leat_region_key(halo->returned);
     board->pulse_count = halo->plan->pulse_count;
     board->field_count = halo->field_count;
     board->ghost_count = halo->plan->element_count - halo->plan->home_count;
@@ -90,17 +100,17 @@ int halo_board_post(struct leat_halo *halo)
     return 0;
 }
 
-struct leat_signal *halo_signal(const leat_region *mailbox, int field_count, int pulse, int field,
+struct leat_signal *halo_signal(const leat_region *signals, int field_count, int pulse, int field,
                                 enum board_signal which)
 {
-    struct leat_signal *first = (struct leat_signal *)mailbox->address;
+    struct leat_signal *first = (struct leat_signal *)signals->address;
     return first + ((size_t)pulse * (size_t)field_count + (size_t)field) * BOARD_SIGNALS + which;
 }
 
 bool halo_signal_find(const struct leat_halo *halo, const void *signal, int *pulse, int *field,
                       enum board_signal *which)
 {
-    uint64_t offset = (uint64_t)((uintptr_t)signal - (uintptr_t)halo->mailbox->address);
+    uint64_t offset = (uint64_t)((uintptr_t)signal - (uintptr_t)halo->signals->address);
     uint64_t number = offset / LEAT_SIGNAL_BYTES, fields = (uint64_t)halo->field_count;
     if (!signal || number >= (uint64_t)halo->plan->pulse_count * fields * BOARD_SIGNALS)
         return false;
@@ -162,9 +172,14 @@ static int meet(struct leat_halo *halo, int rank)
         leat_signal_wait(halo->job, &halo_board(peer->board)->ready, 1, rank, deadline_ns, &seen);
     if (error)
         return leat_wait_fail(halo->job, error, "the halo's board", rank, 1, seen);
-    error = leat_region_attach(halo->job, &halo_board(peer->board)->mailbox, &peer->mailbox);
+    const struct board *board = halo_board(peer->board);
+    error = leat_region_attach(halo->job, &board->signals, &peer->signals);
     if (!error)
-        error = direct(peer->mailbox, "the halo's mailbox");
+        error = direct(peer->signals, "the halo's signals");
+    if (!error)
+        error = leat_region_attach(halo->job, &board->returned, &peer->returned);
+    if (!error)
+        error = direct(peer->returned, "the halo's buffer for what comes back");
     return error ? error : attach_fields(halo, peer);
 }
 

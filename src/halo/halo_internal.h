@@ -21,7 +21,7 @@ struct board_field {
     int32_t acknowledged_by, unused;
     struct region_key key;    /* of the field's region */
     uint64_t base_offset;     /* element 0 in it */
-    uint64_t returned_offset; /* in the mailbox: where values come back, by sent entry */
+    uint64_t returned_offset; /* in `returned`: where values come back, by sent entry */
 };
 
 struct board_pulse {
@@ -29,14 +29,14 @@ struct board_pulse {
     uint32_t send_count, recv_count, send_offset, recv_offset;
 };
 
-/* Two regions a rank and halo: the board with the pulses, which hosts read, and the mailbox with
- * the signals and the buffers for what comes back, which kernels store to. */
+/* Three regions a rank and halo: the board with the pulses, which hosts read; the signals, where
+ * those who raise them reach them; the buffers for what comes back, which kernels read. */
 struct board {
     struct leat_signal ready; /* raised to 1 once everything below is written */
     int32_t pulse_count, field_count;
     uint32_t ghost_count, unused;
     uint64_t first_epoch;
-    struct region_key mailbox;
+    struct region_key signals, returned;
     struct board_field field[LEAT_FIELDS_MAX];
     struct board_pulse pulse[HALO_PULSES_MAX];
 };
@@ -44,7 +44,7 @@ struct board {
 /* What this rank holds of a peer: its board and its fields. */
 struct halo_peer {
     int rank;
-    leat_region *board, *mailbox;
+    leat_region *board, *signals, *returned;
     leat_region *base[LEAT_FIELDS_MAX];
 };
 
@@ -68,7 +68,7 @@ struct leat_halo {
     int field_count, peer_count;
     struct halo_field field[LEAT_FIELDS_MAX];
     struct halo_peer peer[2 * HALO_PULSES_MAX];
-    leat_region *board, *mailbox;
+    leat_region *board, *signals, *returned;
     struct device_gang *gang;       /* NULL where ranks share no device */
     uint64_t sequence;              /* exchanges begun */
     int failed;                     /* first error; nothing runs after it */
@@ -82,6 +82,7 @@ struct leat_halo {
     /* The other side's number of each pulse: where it receives what we send, and the reverse. */
     int to_pulse[HALO_PULSES_MAX], from_pulse[HALO_PULSES_MAX];
     struct device_memory staging;
+    const struct k_stamp *stamp;    /* a resident loop's own consumer, in device memory; or NULL */
     struct device_memory run, loop; /* k_resident with its fields, k_loop; in resident mode */
 };
 
@@ -100,10 +101,10 @@ int halo_board_post(struct leat_halo *halo);
 /* Attaches to all peers' boards and compares both sides of every pulse. */
 int halo_board_compare(struct leat_halo *halo);
 struct halo_peer *halo_peer_of(struct leat_halo *halo, int rank);
-/* The signal's place; `mailbox` is its region's address here, `field_count` that of the halo. */
-struct leat_signal *halo_signal(const leat_region *mailbox, int field_count, int pulse, int field,
+/* The signal's place in a rank's region of them; `field_count` is the halo's. */
+struct leat_signal *halo_signal(const leat_region *signals, int field_count, int pulse, int field,
                                 enum board_signal which);
-/* What a signal of this rank's mailbox means; false when it is none. */
+/* What a signal of this rank's means; false when it is none. */
 bool halo_signal_find(const struct leat_halo *halo, const void *signal, int *pulse, int *field,
                       enum board_signal *which);
 

@@ -76,6 +76,25 @@ K_BOTH const struct k_pulse *k_pulse_at(const struct k_field *field, int p)
     return (const struct k_pulse *)(const void *)(field + 1) + p;
 }
 
+/* A consumer of the library's own (stamp_kernels.inc): for tests and benchmarks. */
+struct k_stamp_found {
+    uint32_t wrong; /* values; the first is told: */
+    uint32_t element, step, axis;
+    float seen, wanted;
+    uint64_t steps; /* that were looked at */
+};
+
+struct k_stamp {
+    float *x, *f;           /* 3 components; those that are only read may have others */
+    const uint32_t *number; /* of each element, the same wherever a copy of it is */
+    const uint32_t *copies; /* of each home element, over all ranks */
+    uint32_t home_count, ghost_count, components, zones;
+    uint32_t reverse; /* sums are looked at */
+    uint32_t reads_only;
+    uint32_t seed, delay_ns;
+    struct k_stamp_found *found;
+};
+
 /* What the resident loop counts. */
 struct k_loop {
     uint64_t done; /* steps that all blocks have finished */
@@ -98,6 +117,7 @@ struct k_resident {
     uint32_t first_forward, first_reverse, next_forward, next_reverse;
     struct k_loop *loop;
     struct k_wait wait;
+    const struct k_stamp *stamp; /* NULL: none */
     int (*consume)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     int (*advance)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     void *user;

@@ -261,7 +261,7 @@ static int return_pulse(struct leat_halo *halo, int f, int p, bool explicit_free
                              epoch);
     if (error)
         return error;
-    return order->transfer(halo, from->mailbox, pulse->f_landing, ghosts,
+    return order->transfer(halo, from->returned, pulse->f_landing, ghosts,
                            pulse->recv_count * element, pulse->signal.f_there, epoch);
 }
 

@@ -107,6 +107,7 @@ static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t ste
                  .timeout_ns = halo->job->timeout_ns,
                  .error = halo->error.address,
                  .report = halo->report},
+        .stamp = halo->stamp,
         .consume = step->consume,
         .advance = step->advance,
         .user = step->user,

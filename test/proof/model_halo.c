@@ -70,7 +70,7 @@ static struct meaning meaning_of(const struct leat_signal *signal)
     for (int r = 0; r < modelled->scenario->ranks; r++)
         for (int h = 0; h < HALOS_MAX && modelled->rank[r].halo[h]; h++) {
             const struct leat_halo *halo = modelled->rank[r].halo[h];
-            const struct leat_signal *first = halo_signal(halo->mailbox, 2, 0, 0, BOARD_X_IN);
+            const struct leat_signal *first = halo_signal(halo->signals, 2, 0, 0, BOARD_X_IN);
             int number = (int)(signal - first);
             if (signal >= first && number < halo->plan->pulse_count * 2 * BOARD_SIGNALS)
                 return (struct meaning){&modelled->rank[r], h, number / BOARD_SIGNALS / 2,

@@ -64,7 +64,7 @@ static void clear_halo(struct model_rank *self, struct leat_halo *halo)
         for (int f = 0; f < 2; f++)
             for (int s = 0; s < BOARD_SIGNALS; s++)
                 if (self->model->scenario->mutant != STALE_SIGNALS)
-                    halo_signal(halo->mailbox, 2, p, f, (enum board_signal)s)->value =
+                    halo_signal(halo->signals, 2, p, f, (enum board_signal)s)->value =
                         self->model->scenario->first_epoch;
     for (int f = 0; f < 2; f++) {
         memset(halo->field[f].turns.host, 0, halo->field[f].turns.bytes);

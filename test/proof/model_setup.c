@@ -165,7 +165,8 @@ static void share_halo(struct explorer *explorer, struct model_rank *self, int h
         if (halo->plan->pulse[p].send_count > largest)
             largest = halo->plan->pulse[p].send_count;
     explore_memory(explorer, halo->staging.host, largest * sizeof(double), true);
-    explore_memory(explorer, halo->mailbox->address, halo->mailbox->bytes, true);
+    explore_memory(explorer, halo->signals->address, halo->signals->bytes, true);
+    explore_memory(explorer, halo->returned->address, halo->returned->bytes, true);
     if (halo->run.host) {
         explore_memory(explorer, halo->run.host, halo->run.bytes, true);
         explore_memory(explorer, halo->loop.host, halo->loop.bytes, true);
