@@ -151,6 +151,9 @@ void msg_rendezvous_clear(struct msg_engine *engine, uint32_t peer,
                           const struct msg_packet *packet);
 void msg_rendezvous_finish(struct msg_engine *engine, uint32_t peer,
                            const struct msg_packet *packet);
+/* Whether a get into the receive's memory is under way: once it is over, the receive ends, with
+ * status.error where that is set meanwhile. */
+bool msg_rendezvous_gets(const struct msg_request *request);
 /* Lets go of what a rendezvous holds, when its peer is lost. */
 void msg_rendezvous_drop(struct msg_engine *engine, struct msg_request *request);
 

@@ -146,6 +146,12 @@ static uint64_t step_bytes(const struct msg_engine *engine, const struct msg_req
     return bytes;
 }
 
+bool msg_rendezvous_gets(const struct msg_request *request)
+{
+    return request->kind == REQUEST_RECEIVE && request->mode == MODE_GET && request->found &&
+           !request->transfer.finished;
+}
+
 // `found`: a get is under way.
 static void step_copy(struct msg_engine *engine, struct msg_request *request)
 {
@@ -155,6 +161,7 @@ static void step_copy(struct msg_engine *engine, struct msg_request *request)
     int error;
     if (request->found) {
         error = request->transfer.finished < 0 ? request->transfer.finished : 0;
+        error = request->status.error ? request->status.error : error;
         request->found = 0;
     } else {
         request->transfer.finished = 0;

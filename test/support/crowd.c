@@ -295,13 +295,15 @@ static void collect_sends(struct crowd *crowd, struct crowd_rank *rank)
     }
 }
 
-// Whether it ended as it should without a message.
-static bool ended_without(const struct crowd *crowd, const struct crowd_receive *receive)
+// Whether it ended as it should without a message. What a dead rank had sent comes or does not.
+static bool ended_without(struct crowd *crowd, const struct crowd_receive *receive)
 {
     int error = receive->request.status.error;
     int from = receive->from >= 0 ? receive->from : receive->request.status.source;
-    return error == -ECANCELED || (error == -ECONNRESET && from >= 0 && from < crowd->rank_count &&
-                                   crowd->rank[from].dead);
+    bool of_dead = from >= 0 && from < crowd->rank_count && crowd->rank[from].dead;
+    if (of_dead && error && error != -ECONNRESET && error != -ECANCELED && error != -EMSGSIZE)
+        crowd_fail(crowd, "a receive from the dead rank %d ended with %d", from, error);
+    return error == -ECANCELED || of_dead;
 }
 
 void crowd_collect(struct crowd *crowd, int number)
@@ -353,6 +355,23 @@ static void forget_logs(struct crowd *crowd, int dead)
     }
 }
 
+// What it had sent before can still be received, and then nothing.
+static void receive_from_dead(struct crowd *crowd, int number, int dead)
+{
+    for (int context = 0; context < CROWD_CONTEXTS; context++) {
+        bool matched = true;
+        while (matched && !crowd->failure[0]) {
+            struct crowd_receive *receive =
+                crowd_receive(crowd, number, dead,
+                              (struct crowd_message){
+                                  .context = context, .tag = LEAT_ANY_TAG, .bytes = ROOM_LARGE});
+            wait_for(crowd, &receive->request, number);
+            matched = receive->request.status.source >= 0;
+            crowd_collect(crowd, number);
+        }
+    }
+}
+
 void crowd_kill(struct crowd *crowd, int dead)
 {
     crowd->rank[dead].dead = true;
@@ -375,6 +394,8 @@ void crowd_kill(struct crowd *crowd, int dead)
     collect_all(crowd);
     crowd_settle(crowd);
     forget_logs(crowd, dead);
+    for (int i = 0; i < kept; i++)
+        receive_from_dead(crowd, crowd->open[i], dead);
 }
 
 // ---- the end ----

@@ -415,7 +415,7 @@ static void net_close(struct msg_net *net)
 {
     struct endpoint *endpoint = self_at_end(net);
     size_t held = memory_fabric_held(endpoint->fabric, net->rank);
-    if (held)
+    if (held && !endpoint->dead)
         memory_misuse(endpoint->fabric, "rank %d closes with %zu pieces of memory not given back",
                       net->rank, held);
     let_go(endpoint);

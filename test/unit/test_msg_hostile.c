@@ -79,6 +79,8 @@ static void open_stage(struct stage *stage, bool map)
                                        .queue_packets = 64,
                                        .map = map,
                                        .map_exposed = map ? MEMORY_ALL : MEMORY_NONE,
+                                       .finish_later = map ? MEMORY_NONE : MEMORY_ALL,
+                                       .delay_ns = map ? 0 : 1000,
                                        .hostile = true};
     *stage = (struct stage){.fabric = memory_fabric_new(&net)};
     assert_int_equal(msg_engine_open(memory_fabric_open(stage->fabric, 0), &tuning, &stage->engine),
@@ -509,6 +511,41 @@ static void test_help_that_never_ends(void **state)
     free(data);
 }
 
+// A copy is under way when its sender says what cannot be: the receive's memory is written to until
+// the copy is over, so the receive lasts as long.
+static void test_a_copy_outlasts_its_sender(void **state)
+{
+    (void)state;
+    struct stage stage;
+    open_stage(&stage, false);
+    char *data = malloc(LARGE);
+    leat_request request, *const wanted = &request;
+    receive(&stage, &request, data, LARGE, 1, 0);
+    struct msg_packet packets_of_it[2] = {{.header = {.flag = 1,
+                                                      .kind = WIRE_ANNOUNCE,
+                                                      .payload = 24,
+                                                      .bytes = LARGE,
+                                                      .handle = 1,
+                                                      .sequence = 0}},
+                                          {.header = {.flag = 1, .kind = 255}}};
+    memcpy(packets_of_it[0].payload, &stage.token[1], 24);
+    struct msg_net *net = stage.other[1];
+    net->ops->queue_send(net, 0, &packets_of_it[0], sizeof packets_of_it[0].header + 24);
+    for (int n = 0; n < 3 && !msg_rendezvous_gets(msg_request_of(&request)); n++)
+        msg_progress(stage.engine, stage.now_ns += 100);
+    net->ops->queue_send(net, 0, &packets_of_it[1], sizeof packets_of_it[1].header);
+    bool seen = false;
+    while (!msg_finished(msg_request_of(&request)) && stage.now_ns < 100000) {
+        seen |= msg_rank_is_lost(stage.engine, 1);
+        msg_progress(stage.engine, stage.now_ns += 10);
+    }
+    assert_true(seen);
+    assert_int_equal(leat_request_wait(&wanted, 1, LEAT_WAIT_ALL, 0, NULL), -EPROTO);
+    free(data); // who still writes to it is seen by the sanitizer
+    expect_fault(&stage, "copy", "of this kind");
+    close_stage(&stage);
+}
+
 // ---- Peers that are gone in the middle of a search ----
 
 static void hold_back(struct stage *stage, int rank)
@@ -568,6 +605,7 @@ int main(void)
         cmocka_unit_test(test_clearances_that_cannot_be),
         cmocka_unit_test(test_chunks_that_are_claimed_again),
         cmocka_unit_test(test_help_that_never_ends),
+        cmocka_unit_test(test_a_copy_outlasts_its_sender),
         cmocka_unit_test(test_a_search_survives_whom_it_asked),
         cmocka_unit_test(test_a_search_ends_at_more_than_a_ring_holds),
     };
