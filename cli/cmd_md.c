@@ -354,6 +354,12 @@ static int run_seats(leat_job **jobs, int count, const struct md_options *option
     return status;
 }
 
+// The driver's device is its own option: LEAT_DEVICE does not move half of it to a GPU.
+static const char *job_device(const struct request *request)
+{
+    return request->options.device == MD_DEVICE_CUDA ? request->cuda : "cpu";
+}
+
 static int run_threads(const struct request *request)
 {
     int count = request->options.rank_count;
@@ -362,9 +368,8 @@ static int run_threads(const struct request *request)
         fprintf(stderr, "leat md: no memory for %d ranks\n", count);
         return EXIT_FAILED;
     }
-    leat_options options = {.size = sizeof options, .thread_ranks = count};
-    if (request->options.device == MD_DEVICE_CUDA)
-        options.device = request->cuda;
+    leat_options options = {
+        .size = sizeof options, .thread_ranks = count, .device = job_device(request)};
     int error = leat_open(&options, jobs);
     int status = error ? command_fail("md", error) : run_seats(jobs, count, &request->options);
     free(jobs);
@@ -374,7 +379,8 @@ static int run_threads(const struct request *request)
 static int run_process(const struct request *request)
 {
     leat_job *job;
-    int error = leat_open(NULL, &job);
+    leat_options own = {.size = sizeof own, .device = job_device(request)};
+    int error = leat_open(&own, &job);
     if (error)
         return command_fail("md", error);
     leat_job_info info = {.size = sizeof info};

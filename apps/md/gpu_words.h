@@ -58,6 +58,21 @@ G_FN float g_rsqrt(float square)
 {
     return rsqrtf(square);
 }
+/* Floats at an address that is a multiple of their bytes, in one load. */
+G_FN void g_load4(const float *from, float to[4])
+{
+    const float4 all = __ldg((const float4 *)from);
+    to[0] = all.x;
+    to[1] = all.y;
+    to[2] = all.z;
+    to[3] = all.w;
+}
+G_FN void g_load2(const float *from, float to[2])
+{
+    const float2 all = __ldg((const float2 *)from);
+    to[0] = all.x;
+    to[1] = all.y;
+}
 
 #else
 
@@ -98,6 +113,16 @@ G_FN int g_claim(uint32_t *word)
 G_FN float g_rsqrt(float square)
 {
     return 1.0f / sqrtf(square);
+}
+G_FN void g_load4(const float *from, float to[4])
+{
+    for (int k = 0; k < 4; k++)
+        to[k] = from[k];
+}
+G_FN void g_load2(const float *from, float to[2])
+{
+    to[0] = from[0];
+    to[1] = from[1];
 }
 
 #endif

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of gpu_*.inc on a GPU, in the stream of the rank's halo.
+//
+// Algorithm: a lane an element, or a warp where a kernel wants a team; all work of a rank goes to
+// the one stream in which its exchanges are, so nothing else has to order it. Advantage: no events,
+// no second stream, no wait of the host in a plain step. Disadvantage: nothing overlaps within a
+// rank; ranks that share a GPU overlap each other.
+
+extern "C" {
+#include "core/error.h"
+}
+#include "leat/device.h"
+#include "md/gpu.h"
+
+#include <cuda_runtime.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// clang-format off
+#include "md/gpu_words.h"
+#include "md/gpu_list_kernels.inc"
+#include "md/gpu_force_kernels.inc"
+#include "md/gpu_move_kernels.inc"
+// clang-format on
+
+#define THREADS 128u
+
+#define GLOBAL(id, name, team)                                                                     \
+    static __global__ void __launch_bounds__(THREADS) name##_global(                               \
+        const __grid_constant__ struct md_gpu_args args, uint32_t choice, uint32_t count)          \
+    {                                                                                              \
+        const uint64_t thread = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;                   \
+        const uint64_t i = (team) ? thread / G_LANES : thread;                                     \
+        if (i < count)                                                                             \
+            name(&args, (uint32_t)i, choice);                                                      \
+    }
+MD_GPU_KERNELS(GLOBAL)
+#undef GLOBAL
+
+typedef void global_function(struct md_gpu_args args, uint32_t choice, uint32_t count);
+
+static const struct {
+    global_function *function;
+    bool team;
+    const char *name;
+} kernels[MD_GPU_KERNEL_COUNT] = {
+#define ENTRY(id, name, team) {name##_global, team, #name},
+    MD_GPU_KERNELS(ENTRY)
+#undef ENTRY
+};
+
+namespace
+{
+struct state {
+    leat_job *job;
+    int device;
+    cudaStream_t stream;
+};
+} // namespace
+
+static int fail(cudaError_t code, const char *what)
+{
+    return leat_fail(code == cudaErrorMemoryAllocation ? -ENOMEM : -EIO, "CUDA: %s: %s", what,
+                     cudaGetErrorString(code));
+}
+
+// Loading a kernel may wait for the device, so all are loaded before the first exchange.
+static int load_kernels(void)
+{
+    for (int k = 0; k < MD_GPU_KERNEL_COUNT; k++) {
+        cudaFuncAttributes attributes;
+        cudaError_t code = cudaFuncGetAttributes(&attributes, (const void *)kernels[k].function);
+        if (code != cudaSuccess)
+            return fail(code, kernels[k].name);
+    }
+    return 0;
+}
+
+static int cuda_open(leat_job *job, char *model, void **state)
+{
+    leat_device_info info = {};
+    info.size = sizeof info;
+    int error = leat_device_info_get(job, &info);
+    if (error)
+        return error;
+    if (info.number < 0 || !info.stream)
+        return leat_fail(-ENOTSUP, "the job's device is %s, which is no CUDA device", info.name);
+    cudaError_t code = cudaSetDevice(info.number);
+    if (code != cudaSuccess)
+        return fail(code, "cudaSetDevice");
+    error = load_kernels();
+    if (error)
+        return error;
+    struct state *made = static_cast<struct state *>(calloc(1, sizeof *made));
+    if (!made)
+        return leat_fail(-ENOMEM, "no memory for a rank on a device");
+    made->job = job;
+    made->device = info.number;
+    made->stream = static_cast<cudaStream_t>(info.stream);
+    snprintf(model, 64, "%s", info.model);
+    *state = made;
+    return 0;
+}
+
+static void cuda_close(void *state)
+{
+    free(state);
+}
+
+static int cuda_alloc(void *opaque, size_t bytes, void **memory)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    void *made = nullptr;
+    cudaError_t code = cudaMalloc(&made, bytes);
+    if (code != cudaSuccess)
+        return fail(code, "cudaMalloc");
+    code = cudaMemsetAsync(made, 0, bytes, state->stream);
+    if (code != cudaSuccess) {
+        cudaFree(made);
+        return fail(code, "cudaMemsetAsync");
+    }
+    *memory = made;
+    return 0;
+}
+
+static void cuda_free(void *opaque, void *memory)
+{
+    (void)opaque;
+    cudaFree(memory);
+}
+
+static int cuda_upload(void *opaque, void *to, const void *from, size_t bytes)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    // From pageable memory, which has been read when the call returns.
+    cudaError_t code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, state->stream);
+    return code == cudaSuccess ? 0 : fail(code, "copy to the device");
+}
+
+static int cuda_launch(void *opaque, enum md_gpu_kernel kernel, uint32_t choice, uint32_t count,
+                       const struct md_gpu_args *args)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    uint64_t threads = (uint64_t)count * (kernels[kernel].team ? G_LANES : 1u);
+    uint64_t blocks = (threads + THREADS - 1) / THREADS;
+    if (blocks > 0x7fffffffu)
+        return leat_fail(-EOVERFLOW, "%u elements are more than a grid of kernel %s holds", count,
+                         kernels[kernel].name);
+    kernels[kernel].function<<<(uint32_t)blocks, THREADS, 0, state->stream>>>(*args, choice, count);
+    cudaError_t code = cudaGetLastError();
+    return code == cudaSuccess ? 0 : fail(code, kernels[kernel].name);
+}
+
+static int cuda_wait(void *opaque)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    return leat_device_wait(state->job, -1.0);
+}
+
+static int cuda_download(void *opaque, void *to, const void *from, size_t bytes)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    cudaError_t code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state->stream);
+    if (code == cudaSuccess)
+        code = cudaStreamSynchronize(state->stream);
+    return code == cudaSuccess ? 0 : fail(code, "copy from the device");
+}
+
+static const struct md_gpu_backend backend = {
+    LEAT_MEMORY_DEVICE, "cuda",      cuda_open,   cuda_close, cuda_alloc,
+    cuda_free,          cuda_upload, cuda_launch, cuda_wait,  cuda_download,
+};
+
+extern "C" const struct md_gpu_backend *const md_gpu_cuda = &backend;
