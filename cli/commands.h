@@ -24,6 +24,7 @@ int cmd_info(int argc, char **argv);
 int cmd_md(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_torus(int argc, char **argv);
 
 /* The exit status for a negative errno of the library; EXIT_DONE for 0. */
 int command_status(int error);

@@ -27,6 +27,7 @@ static const struct command commands[] = {
     {"md", cmd_md, "molecular dynamics of GROMACS inputs over several ranks"},
     {"halo", cmd_halo, "replay a plan file and say what is missing, double or stale"},
     {"bench", cmd_bench, "measure leat and what one would take instead, in turn"},
+    {"torus", cmd_torus, "the message layer on a modelled machine, up to whole machines"},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)

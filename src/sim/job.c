@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WATCH_WINDOWS 256
+#define WATCH_WINDOWS 16
 #define EAGER_MOST    65000
 #define BUDGET_BYTES  (UINT64_C(1) << 30)
 #define ROUNDS_MOST   100000 /* of one rank at one moment: then something is wrong */
@@ -220,8 +220,9 @@ static void run_rank(void *user, int index)
          looked = endpoint->news_count && look_at_rings(rank->engine, endpoint);
     for (int round = 0;; round++) {
         bool moved = msg_progress(rank->engine, endpoint->cpu_ps / 1000) || looked;
-        looked = false;
-        if (moved && may_move(rank->engine, endpoint) && round < ROUNDS_MOST)
+        // What was kept may be let in now: its SWITCH came behind it.
+        looked = moved && endpoint->news_count && look_at_rings(rank->engine, endpoint);
+        if (moved && (looked || may_move(rank->engine, endpoint)) && round < ROUNDS_MOST)
             continue;
         started = rank->done ? 0 : job->program(job, index, job->user);
         if (started <= 0 || round >= ROUNDS_MOST)
