@@ -16,7 +16,11 @@
 #include <math.h>
 #include <stdint.h>
 
-#if defined(__CUDACC__)
+#if defined(MD_GPU_WORDS)
+
+#include MD_GPU_WORDS /* a test's own */
+
+#elif defined(__CUDACC__)
 
 #define G_FN    static __device__ __forceinline__
 #define G_LANES 32u

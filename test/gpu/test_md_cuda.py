@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`leat md --device cuda` beside the CPU, on one GPU and on two where there are two.
+"""`leat md --device cuda` beside the CPU on inputs as they stand, on one GPU and on two if there are.
 
 More inputs: LEAT_MD_CASES=DIR with NAME.gro, NAME.top and rf.mdp.
 """
@@ -20,21 +20,6 @@ def test_energies_and_forces_are_the_cpus(directory):
 
 def test_images_and_other_grids(directory):
     md_device.agrees_with_images(directory, md_device.devices()[-1])
-
-
-def test_two_runs_and_all_modes_give_the_same_bits(directory):
-    for device in md_device.devices():
-        md_device.gives_the_same_bits(directory, device)
-
-
-def test_atoms_move_as_on_the_cpu(directory):
-    for device in md_device.devices():
-        md_device.moves_alike(directory, device)
-        md_device.moves_alike(directory, device, **md_device.SUMS)
-
-
-def test_plain_steps_do_not_wait(directory):
-    md_device.counts_no_waits_in_plain_steps(directory, md_device.devices()[0])
 
 
 def test_overlapping_atoms_are_refused(directory):
