@@ -126,6 +126,19 @@ static int allocate(void **address, size_t bytes)
     return gpu_ok(cudaMemset(*address, 0, bytes), "cannot clear memory of the GPU");
 }
 
+int gpu_load(void)
+{
+    const void *kernels[] = {(const void *)fill_kernel,          (const void *)pack_kernel<3>,
+                             (const void *)pack_kernel<4>,       (const void *)accumulate_kernel,
+                             (const void *)check_forward_kernel, (const void *)consume_kernel,
+                             (const void *)check_reverse_kernel};
+    struct cudaFuncAttributes attributes;
+    for (const void *kernel : kernels)
+        if (gpu_ok(cudaFuncGetAttributes(&attributes, kernel), "cannot load a kernel"))
+            return -1;
+    return 0;
+}
+
 int gpu_halo_open(struct gpu_halo *halo, int device)
 {
     if (gpu_ok(cudaSetDevice(device), "cannot choose the GPU") ||
@@ -138,7 +151,8 @@ int gpu_halo_open(struct gpu_halo *halo, int device)
                    allocate((void **)&halo->land[1], GPU_LAND_BYTES) ||
                    allocate((void **)&halo->index, sizeof(uint32_t) * GPU_ATOMS_MAX) ||
                    allocate((void **)&halo->wrong, 2 * sizeof(uint32_t)) ||
-                   allocate((void **)&halo->sink, sizeof(float))
+                   allocate((void **)&halo->sink, sizeof(float)) || gpu_load() ||
+                   gpu_ok(cudaDeviceSynchronize(), "cannot wait for the GPU")
                ? -1
                : 0;
 }
@@ -151,8 +165,12 @@ int gpu_halo_fill(struct gpu_halo *halo, uint32_t stamp)
     if (!index)
         return gpu_ok(cudaErrorMemoryAllocation, "no memory for an index map");
     slice_index(slice->atoms, index);
-    int error = gpu_ok(cudaMemcpy(halo->index, index, index_bytes, cudaMemcpyHostToDevice),
-                       "cannot copy the index map");
+    // In the stream: a plain copy may return before its data have arrived.
+    int error = gpu_ok(
+        cudaMemcpyAsync(halo->index, index, index_bytes, cudaMemcpyHostToDevice, halo->stream),
+        "cannot copy the index map");
+    if (!error)
+        error = gpu_ok(cudaStreamSynchronize(halo->stream), "copying the index map failed");
     free(index);
     for (int zone = 0; !error && zone < 2; zone++)
         error =
@@ -172,8 +190,9 @@ int gpu_halo_check(struct gpu_halo *halo, int zone, uint32_t stamp, uint32_t tim
     const struct gpu_slice *slice = &halo->slice;
     const uint32_t components = (uint32_t)slice->components;
     uint32_t wrong[2] = {0, UINT32_MAX};
-    if (gpu_ok(cudaMemcpy(halo->wrong, wrong, sizeof wrong, cudaMemcpyHostToDevice),
-               "cannot prepare the check"))
+    if (gpu_ok(
+            cudaMemcpyAsync(halo->wrong, wrong, sizeof wrong, cudaMemcpyHostToDevice, halo->stream),
+            "cannot prepare the check"))
         return -1;
     if (slice->reverse)
         check_reverse_kernel<<<blocks_for(2 * slice->atoms * components), THREADS, 0,

@@ -52,6 +52,10 @@ int gpu_halo_pack(struct gpu_halo *halo);
 int gpu_halo_accumulate(struct gpu_halo *halo, int zone);
 int gpu_halo_consume(struct gpu_halo *halo, int zone);
 
+/* Loads all kernels of the thread's device: one that is first needed while another spins might wait
+ * for it to end. gpu_halo_open does it. */
+int gpu_load(void);
+
 /* The same consumer for arrays of other sides. */
 int gpu_consume(cudaStream_t stream, const float *ghosts, uint32_t float_count, float *sink);
 

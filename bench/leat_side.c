@@ -9,6 +9,7 @@
 // Advantage: a mode that breaks its GPU's context breaks no other. Disadvantage: a process a mode.
 
 #define _GNU_SOURCE
+#include "bind.h"
 #include "leat_side.h"
 
 #include "core/error.h"
@@ -304,6 +305,7 @@ static void *serve(void *argument)
     if (error || side_stream_open(&rank->stream, device.stream, device.number))
         give_up(rank, "no device", error);
     rank->shares_device = device.rank_count > 1;
+    slice_bind(rank->rank, rank->side->rank_count);
     if (slice_open(rank->side->directory, rank->side->name, rank->rank, &pipes))
         give_up(rank, "cannot open the benchmark's pipes", -EIO);
     while (slice_next(&pipes, &command)) {

@@ -149,7 +149,7 @@ __device__ __forceinline__ void wait_and_add(const struct exchange *x, uint64_t 
 // ---- kernels ----
 
 template <uint32_t components>
-__global__ void __launch_bounds__(512) store_kernel(const struct exchange x)
+__global__ void __launch_bounds__(512, 2) store_kernel(const __grid_constant__ struct exchange x)
 {
     struct nvshmem_state *state = x.state;
     const uint64_t number = *(volatile uint64_t *)&state->epoch + 1;
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(512) store_kernel(const struct exchange x)
 }
 
 template <uint32_t components>
-__global__ void __launch_bounds__(512) put_kernel(const struct exchange x)
+__global__ void __launch_bounds__(512, 2) put_kernel(const __grid_constant__ struct exchange x)
 {
     struct nvshmem_state *state = x.state;
     const uint64_t number = *(volatile uint64_t *)&state->epoch + 1;
@@ -237,7 +237,8 @@ __device__ __forceinline__ bool resident_exchange(const struct exchange *x, uint
 // Each block reads what its right neighbour's share is, so none reads only what it stored or
 // waited for by itself.
 template <uint32_t components>
-__global__ void __launch_bounds__(512) resident_kernel(const struct exchange x, uint32_t steps)
+__global__ void __launch_bounds__(512, 2)
+    resident_kernel(const __grid_constant__ struct exchange x, uint32_t steps)
 {
     const uint32_t threads = gridDim.x * blockDim.x;
     const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;

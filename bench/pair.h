@@ -107,10 +107,12 @@ static inline int pair_share(struct pair *pair, void *bytes, size_t count)
     return pair_barrier(pair);
 }
 
-/* What both are to know: whether one of them failed. */
+/* The exit status, which is the other rank's too. One that failed takes the other along. */
 static inline int pair_end(struct pair *pair, int status)
 {
     int child_status = 0;
+    if (status)
+        return status;
     __atomic_store_n(&pair->page->ending, 1, __ATOMIC_RELEASE);
     if (pair->rank == 0 && waitpid(pair->child, &child_status, 0) == pair->child && child_status)
         status = 1;

@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-static const uint32_t THREADS = 512, BLOCKS_MAX = 264, RESIDENT_BLOCKS = 132;
+static const uint32_t THREADS = 512;
 static const size_t WORD_BYTES = 256; /* none shares a line */
 
 struct nvshmem_side {
@@ -22,7 +22,7 @@ struct nvshmem_side {
     unsigned char *words; /* symmetric: signal, acknowledgement */
     struct nvshmem_state *state;
     struct exchange exchange;
-    uint32_t blocks;
+    uint32_t blocks, multiprocessors;
 };
 
 static int barrier(struct gpu_peer *peer)
@@ -58,18 +58,19 @@ static int is_possible(const struct gpu_peer *peer)
     return 0;
 }
 
+// Two blocks a multiprocessor are resident, by the kernels' launch bounds. In the resident loop a
+// larger grid costs at the barrier, and pays where each thread has several parts.
 static uint32_t block_count(const struct gpu_peer *peer, uint32_t count)
 {
+    const struct nvshmem_side *side = (const struct nvshmem_side *)peer->user;
+    const uint32_t one = side->multiprocessors, most = 2 * one;
     const uint32_t fours = (count + 3) / 4, wanted = (fours + THREADS - 1) / THREADS;
-    if (way_is(peer, "resident")) // a larger grid costs at the barrier, and pays from here on
-        return wanted < RESIDENT_BLOCKS       ? wanted
-               : wanted < 4 * RESIDENT_BLOCKS ? RESIDENT_BLOCKS
-                                              : BLOCKS_MAX;
-    if (way_is(peer, "store"))
-        return wanted < BLOCKS_MAX ? wanted : BLOCKS_MAX;
-    // No block without a part.
-    const uint32_t blocks = wanted < BLOCKS_MAX ? wanted : BLOCKS_MAX;
-    const uint32_t part = (fours + blocks - 1) / blocks;
+    if (way_is(peer, "resident") && wanted > one && wanted < 4 * one)
+        return one;
+    const uint32_t blocks = wanted < most ? wanted : most;
+    if (!way_is(peer, "put"))
+        return blocks;
+    const uint32_t part = (fours + blocks - 1) / blocks; // no block without a part
     return (fours + part - 1) / part;
 }
 
@@ -85,8 +86,12 @@ static int begin(struct gpu_peer *peer)
     x->reverse = peer->halo.slice.reverse;
     x->consume = peer->halo.slice.consume;
     side->blocks = block_count(peer, x->count);
-    return gpu_ok(cudaMemset(side->words, 0, 2 * WORD_BYTES), "cannot clear the signals") ||
-                   gpu_ok(cudaMemset(side->state, 0, sizeof *side->state), "cannot clear a state")
+    // In the stream, which the caller waits for: plain memsets may still be under way on return.
+    cudaStream_t stream = peer->halo.stream;
+    return gpu_ok(cudaMemsetAsync(side->words, 0, 2 * WORD_BYTES, stream),
+                  "cannot clear the signals") ||
+                   gpu_ok(cudaMemsetAsync(side->state, 0, sizeof *side->state, stream),
+                          "cannot clear the state")
                ? GPU_FAILED
                : 0;
 }
@@ -196,6 +201,24 @@ static float *symmetric(size_t bytes)
     return (float *)address;
 }
 
+// A kernel that is first needed while others spin might wait for them to be loaded.
+static int load_kernels(struct nvshmem_side *side, int device)
+{
+    const void *kernels[] = {(const void *)put_kernel<3>,      (const void *)put_kernel<4>,
+                             (const void *)store_kernel<3>,    (const void *)store_kernel<4>,
+                             (const void *)resident_kernel<3>, (const void *)resident_kernel<4>};
+    struct cudaFuncAttributes attributes;
+    int count = 0;
+    for (const void *kernel : kernels)
+        if (gpu_ok(cudaFuncGetAttributes(&attributes, kernel), "cannot load a kernel"))
+            return GPU_FAILED;
+    if (gpu_ok(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+               "cannot ask for the multiprocessors"))
+        return GPU_FAILED;
+    side->multiprocessors = (uint32_t)count;
+    return 0;
+}
+
 static int open_arrays(struct gpu_peer *peer, struct nvshmem_side *side)
 {
     struct gpu_halo *halo = &peer->halo;
@@ -206,7 +229,8 @@ static int open_arrays(struct gpu_peer *peer, struct nvshmem_side *side)
     side->words = (unsigned char *)symmetric(2 * WORD_BYTES);
     if (!halo->out || !halo->land[0] || !halo->land[1] || !side->words ||
         gpu_halo_open(halo, halo->rank) ||
-        gpu_ok(cudaMalloc((void **)&side->state, sizeof *side->state), "cannot allocate"))
+        gpu_ok(cudaMalloc((void **)&side->state, sizeof *side->state), "cannot allocate") ||
+        load_kernels(side, halo->rank))
         return GPU_FAILED;
     x->home = halo->home;
     x->out = halo->out;

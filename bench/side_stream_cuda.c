@@ -17,7 +17,8 @@ int side_stream_open(struct side_stream *at, void *stream, int device)
         return at->sink ? 0 : -1;
     }
     return gpu_ok(cudaSetDevice(device), "cannot choose the GPU") ||
-                   gpu_ok(cudaMalloc((void **)&at->sink, sizeof *at->sink), "cannot allocate")
+                   gpu_ok(cudaMalloc((void **)&at->sink, sizeof *at->sink), "cannot allocate") ||
+                   gpu_load()
                ? -1
                : 0;
 }
