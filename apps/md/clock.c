@@ -26,6 +26,22 @@ void md_clock_lap(struct md_clock *clock, enum md_phase phase)
     clock->lap_ns = now;
 }
 
+void md_clock_share(struct md_clock *clock, const double weight[PHASE_COUNT])
+{
+    double sum = 0.0;
+    for (int p = 0; p < PHASE_COUNT; p++)
+        sum += weight[p];
+    if (!(sum > 0.0)) {
+        md_clock_lap(clock, PHASE_OTHER);
+        return;
+    }
+    uint64_t now = leat_now_ns();
+    double spent_ns = (double)(now - clock->lap_ns);
+    for (int p = 0; p < PHASE_COUNT; p++)
+        clock->phase_ns[p] += (uint64_t)(spent_ns * weight[p] / sum);
+    clock->lap_ns = now;
+}
+
 static void thin(struct md_clock *clock)
 {
     for (int i = 0; i < MD_SAMPLES / 2; i++)

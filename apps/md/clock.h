@@ -32,6 +32,8 @@ struct md_clock {
 void md_clock_start(struct md_clock *clock);
 /* Books the time since the last lap on `phase`. */
 void md_clock_lap(struct md_clock *clock, enum md_phase phase);
+/* Books it on all phases, in proportion to `weight`; on `other` where that is nothing. */
+void md_clock_share(struct md_clock *clock, const double weight[PHASE_COUNT]);
 /* Ends a step: its time is sampled, and the next one begins. */
 void md_clock_step(struct md_clock *clock);
 /* Ends `count` steps that nobody looked at one by one: each takes its share of the time. */

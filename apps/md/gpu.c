@@ -396,10 +396,28 @@ int md_gpu_wait(struct md_rank *rank)
 {
     struct md_gpu *gpu = rank->gpu;
     int error = gpu->backend->wait(gpu->state);
-    md_clock_lap(&rank->clock, PHASE_OTHER);
+    if (!error && gpu->marked) {
+        memset(gpu->weight, 0, sizeof gpu->weight);
+        error = gpu->backend->spent(gpu->state, gpu->weight);
+        gpu->marked = false;
+    }
+    // The host only sees how long all of it has taken; a step of it tells what for.
+    if (gpu->pending_steps)
+        md_clock_share(&rank->clock, gpu->weight);
+    else
+        md_clock_lap(&rank->clock, PHASE_OTHER);
     md_clock_steps(&rank->clock, gpu->pending_steps);
     gpu->pending_steps = 0;
     return error;
+}
+
+int md_gpu_mark(struct md_rank *rank, bool sampled, int phase)
+{
+    struct md_gpu *gpu = rank->gpu;
+    if (!sampled)
+        return 0;
+    gpu->marked = true;
+    return gpu->backend->mark(gpu->state, phase);
 }
 
 void md_gpu_note_step(struct md_rank *rank)

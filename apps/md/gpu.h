@@ -41,7 +41,14 @@ struct md_gpu_backend {
                   const struct md_gpu_args *args);
     int (*wait)(void *state);
     int (*download)(void *state, void *to, const void *from, size_t bytes);
+    /* What has been enqueued since the last mark belongs to `phase` (enum md_phase); -1 begins. At
+     * most MD_GPU_MARKS after that. `spent` adds up their times, once all of it has been waited
+     * for, and forgets them. */
+    int (*mark)(void *state, int phase);
+    int (*spent)(void *state, double *phase_ns);
 };
+
+enum { MD_GPU_MARKS = 7 };
 
 /* NULL in a build without CUDA. */
 extern const struct md_gpu_backend *const md_gpu_cuda;
@@ -72,6 +79,8 @@ int md_gpu_receive(struct md_rank *rank);
 int md_gpu_receive_forces(struct md_rank *rank);
 /* Waits until the device has come this far, and books the steps noted since. */
 int md_gpu_wait(struct md_rank *rank);
+/* See struct md_gpu_backend; nothing unless `sampled`. */
+int md_gpu_mark(struct md_rank *rank, bool sampled, int phase);
 /* Another step has been enqueued. */
 void md_gpu_note_step(struct md_rank *rank);
 

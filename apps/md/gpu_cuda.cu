@@ -57,6 +57,9 @@ struct state {
     leat_job *job;
     int device;
     cudaStream_t stream;
+    /* One more than marks: where the first begins. */
+    cudaEvent_t event[MD_GPU_MARKS + 1];
+    int phase[MD_GPU_MARKS + 1], marks;
 };
 } // namespace
 
@@ -76,6 +79,15 @@ static int load_kernels(void)
             return fail(code, kernels[k].name);
     }
     return 0;
+}
+
+static void cuda_close(void *opaque)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    for (int k = 0; k <= MD_GPU_MARKS; k++)
+        if (state->event[k])
+            cudaEventDestroy(state->event[k]);
+    free(state);
 }
 
 static int cuda_open(leat_job *job, char *model, void **state)
@@ -99,14 +111,16 @@ static int cuda_open(leat_job *job, char *model, void **state)
     made->job = job;
     made->device = info.number;
     made->stream = static_cast<cudaStream_t>(info.stream);
+    for (int k = 0; k <= MD_GPU_MARKS; k++) {
+        code = cudaEventCreate(&made->event[k]);
+        if (code != cudaSuccess) {
+            cuda_close(made);
+            return fail(code, "cudaEventCreate");
+        }
+    }
     snprintf(model, 64, "%s", info.model);
     *state = made;
     return 0;
-}
-
-static void cuda_close(void *state)
-{
-    free(state);
 }
 
 static int cuda_alloc(void *opaque, size_t bytes, void **memory)
@@ -168,9 +182,34 @@ static int cuda_download(void *opaque, void *to, const void *from, size_t bytes)
     return code == cudaSuccess ? 0 : fail(code, "copy from the device");
 }
 
+static int cuda_mark(void *opaque, int phase)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    if (phase < 0)
+        state->marks = 0;
+    if (state->marks > MD_GPU_MARKS)
+        return 0;
+    state->phase[state->marks] = phase;
+    cudaError_t code = cudaEventRecord(state->event[state->marks++], state->stream);
+    return code == cudaSuccess ? 0 : fail(code, "cudaEventRecord");
+}
+
+static int cuda_spent(void *opaque, double *phase_ns)
+{
+    struct state *state = static_cast<struct state *>(opaque);
+    for (int k = 1; k < state->marks; k++) {
+        float spent_ms = 0;
+        cudaError_t code = cudaEventElapsedTime(&spent_ms, state->event[k - 1], state->event[k]);
+        if (code != cudaSuccess)
+            return fail(code, "cudaEventElapsedTime");
+        phase_ns[state->phase[k]] += (double)spent_ms * 1e6;
+    }
+    state->marks = 0;
+    return 0;
+}
+
 static const struct md_gpu_backend backend = {
-    LEAT_MEMORY_DEVICE, "cuda",      cuda_open,   cuda_close, cuda_alloc,
-    cuda_free,          cuda_upload, cuda_launch, cuda_wait,  cuda_download,
-};
+    LEAT_MEMORY_DEVICE, "cuda",      cuda_open, cuda_close,    cuda_alloc, cuda_free,
+    cuda_upload,        cuda_launch, cuda_wait, cuda_download, cuda_mark,  cuda_spent};
 
 extern "C" const struct md_gpu_backend *const md_gpu_cuda = &backend;

@@ -6,6 +6,8 @@
 // oracle. Disadvantage: one lane, one thread, ordinary memory: slow, and blind to races.
 
 #include "core/error.h"
+#include "core/signal.h"
+#include "md/clock.h"
 #include "md/gpu.h"
 
 #include <errno.h>
@@ -20,17 +22,22 @@
 #include "md/gpu_move_kernels.inc"
 // clang-format on
 
+struct state {
+    uint64_t last_ns;
+    double phase_ns[PHASE_COUNT];
+};
+
 static int emulated_open(leat_job *job, char *model, void **state)
 {
     (void)job;
     snprintf(model, 64, "kernels on the CPU");
-    *state = NULL;
-    return 0;
+    *state = calloc(1, sizeof(struct state));
+    return *state ? 0 : leat_fail(-ENOMEM, "no memory for a rank on a device");
 }
 
 static void emulated_close(void *state)
 {
-    (void)state;
+    free(state);
 }
 
 static int emulated_alloc(void *state, size_t bytes, void **memory)
@@ -62,6 +69,26 @@ static int emulated_wait(void *state)
     return 0;
 }
 
+static int emulated_mark(void *opaque, int phase)
+{
+    struct state *state = opaque;
+    uint64_t now = leat_now_ns();
+    if (phase >= 0)
+        state->phase_ns[phase] += (double)(now - state->last_ns);
+    state->last_ns = now;
+    return 0;
+}
+
+static int emulated_spent(void *opaque, double *phase_ns)
+{
+    struct state *state = opaque;
+    for (int p = 0; p < PHASE_COUNT; p++) {
+        phase_ns[p] += state->phase_ns[p];
+        state->phase_ns[p] = 0.0;
+    }
+    return 0;
+}
+
 typedef void kernel_function(const struct md_gpu_args *args, uint32_t i, uint32_t choice);
 
 static int emulated_launch(void *state, enum md_gpu_kernel kernel, uint32_t choice, uint32_t count,
@@ -87,4 +114,6 @@ const struct md_gpu_backend md_gpu_emulated = {
     .launch = emulated_launch,
     .wait = emulated_wait,
     .download = emulated_copy,
+    .mark = emulated_mark,
+    .spent = emulated_spent,
 };

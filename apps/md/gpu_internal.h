@@ -63,7 +63,9 @@ struct md_gpu {
      * anything moves. */
     bool apart;
     int64_t pending_steps;
-    double *part; /* [MD_GPU_TERM_COUNT * MD_GPU_PARTS], on the host */
+    bool marked;                /* since the last wait */
+    double weight[PHASE_COUNT]; /* of the phases of a step, by the last sample */
+    double *part;               /* [MD_GPU_TERM_COUNT * MD_GPU_PARTS], on the host */
 };
 
 int md_gpu_array_reserve(struct md_gpu *gpu, enum md_gpu_array array, size_t count,

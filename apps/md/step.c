@@ -155,16 +155,29 @@ static int move_on_gpu(struct run *run, uint32_t choice)
     return md_gpu_terms(rank, true, run->want ? &run->terms : NULL);
 }
 
-static int step_on_gpu(struct run *run, bool refresh, bool last)
+// Coordinates to the ghosts, forces of pairs, and theirs back.
+static int exchange_on_gpu(struct md_rank *rank, bool refresh, bool want, bool sampled)
 {
-    struct md_rank *rank = run->rank;
     leat_halo *halo = rank->domain.halo;
-    bool want = run->want && last;
-    int error = refresh ? leat_halo_exchange(halo, FIELD_X, LEAT_FORWARD) : 0;
+    int error = md_gpu_mark(rank, sampled, -1);
+    if (!error && refresh)
+        error = leat_halo_exchange(halo, FIELD_X, LEAT_FORWARD);
+    if (!error)
+        error = md_gpu_mark(rank, sampled, PHASE_HALO);
     if (!error)
         error = md_gpu_pair_forces(rank, want);
     if (!error)
+        error = md_gpu_mark(rank, sampled, PHASE_LOCAL);
+    if (!error)
         error = leat_halo_exchange(halo, FIELD_F, LEAT_REVERSE);
+    return error ? error : md_gpu_mark(rank, sampled, PHASE_HALO);
+}
+
+static int step_on_gpu(struct run *run, bool refresh, bool last, bool sampled)
+{
+    struct md_rank *rank = run->rank;
+    bool want = run->want && last;
+    int error = exchange_on_gpu(rank, refresh, want, sampled);
     if (error)
         return error;
     if (run->stay && last) {
@@ -175,6 +188,8 @@ static int step_on_gpu(struct run *run, bool refresh, bool last)
                       : last && couples_next(rank, rank->step) ? MD_GPU_STEP_KINETIC
                                                                : 0;
     error = move_on_gpu(run, choice);
+    if (!error)
+        error = md_gpu_mark(rank, sampled, PHASE_UPDATE);
     if (error || last)
         return error;
     rank->heat += run->heat;
@@ -187,8 +202,12 @@ static int step_on_gpu(struct run *run, bool refresh, bool last)
 static int run_on_gpu(struct run *run, bool refresh)
 {
     int error = 0;
-    for (uint64_t step = 0; step < run->count && !error; step++)
-        error = step_on_gpu(run, refresh || step > 0, step + 1 == run->count);
+    for (uint64_t step = 0; step < run->count && !error; step++) {
+        bool last = step + 1 == run->count;
+        // One in the middle, where the stream is as full as it gets.
+        bool sampled = step == run->count / 2 && !last;
+        error = step_on_gpu(run, refresh || step > 0, last, sampled);
+    }
     return error;
 }
 
