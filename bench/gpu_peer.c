@@ -10,24 +10,24 @@ enum { WARM_UP = 8, VERIFY_ROUNDS = 3 };
 
 // ---- graphs ----
 
+// What cannot be captured or replayed is no reason to end: other slices want no graph.
 static int capture(struct gpu_peer *peer)
 {
     cudaGraph_t graph = NULL;
     cudaStream_t stream = peer->halo.stream;
-    int error = gpu_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-                       "cannot begin to capture a graph");
-    if (error)
-        return error;
-    error = peer->enqueue(peer, 0, GPU_GRAPH_COUNT);
-    if (gpu_ok(cudaStreamEndCapture(stream, &graph), "cannot capture exchanges in a graph") ||
-        error) {
-        if (graph)
-            cudaGraphDestroy(graph);
-        return error ? error : GPU_CANNOT;
-    }
-    error = gpu_ok(cudaGraphInstantiate(&peer->graph, graph, 0), "cannot instantiate a graph");
-    cudaGraphDestroy(graph);
-    return error ? error : gpu_ok(cudaGraphUpload(peer->graph, stream), "cannot upload a graph");
+    if (gpu_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+               "cannot begin to capture a graph"))
+        return GPU_CANNOT;
+    const int failed = peer->enqueue(peer, 0, GPU_GRAPH_COUNT);
+    const int ended = gpu_ok(cudaStreamEndCapture(stream, &graph), "cannot capture exchanges");
+    int cannot = failed || ended ||
+                 gpu_ok(cudaGraphInstantiate(&peer->graph, graph, 0), "cannot instantiate a graph");
+    if (graph)
+        cudaGraphDestroy(graph);
+    if (!cannot)
+        cannot = gpu_ok(cudaGraphUpload(peer->graph, stream), "cannot upload a graph");
+    cudaGetLastError(); // a later launch would be blamed for it
+    return cannot ? GPU_CANNOT : 0;
 }
 
 static void drop_graph(struct gpu_peer *peer)

@@ -148,7 +148,7 @@ static int measure_group(struct report *report)
 static int measure_all(struct report *report)
 {
     const struct halo_request *request = report->request;
-    const bool groups[HALO_GROUP_COUNT] = {true, request->graph, request->consumer};
+    const bool groups[HALO_GROUP_COUNT] = {true, request->consumer, request->graph};
     int error = 0;
     for (report->elements = 0; report->elements < 2; report->elements++)
         for (report->direction = 0; report->direction < 2; report->direction++)

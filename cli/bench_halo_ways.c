@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 
-const char *const halo_group_names[HALO_GROUP_COUNT] = {"exchange", "graph", "step"};
+const char *const halo_group_names[HALO_GROUP_COUNT] = {"exchange", "step", "graph"};
 
 // ---- sides ----
 

@@ -15,8 +15,8 @@
 
 enum halo_group {
     HALO_EXCHANGE, /* exchanges back to back */
-    HALO_GRAPH,    /* the same, replayed from a CUDA graph */
-    HALO_STEP,     /* exchange and consumer */
+    HALO_STEP,     /* each with a consumer */
+    HALO_GRAPH,    /* back to back, replayed from a CUDA graph; last, since it may fail most ways */
     HALO_GROUP_COUNT
 };
 extern const char *const halo_group_names[HALO_GROUP_COUNT];

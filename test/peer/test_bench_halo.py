@@ -127,6 +127,30 @@ def test_a_signal_ends_it_with_what_there_is(directory):
     assert content["incomplete"] is True and content["benchmarks"], content
 
 
+def test_reports_are_merged_and_compared_with_the_targets(directory):
+    need_side()
+    files = []
+    for number, plan in enumerate(("pulse", "3d")):
+        files.append(pathlib.Path(directory) / f"{number}.json")
+        files[-1].write_text(command(directory, *BRIEF, "--plan", plan, "--atoms", "1000,4000",
+                                     "--mode", "fused,host,resident", "--json").stdout,
+                             encoding="utf-8")
+    program = pathlib.Path(__file__).resolve().parents[2] / "bench" / "device_report.py"
+    merged, text = (pathlib.Path(directory) / name for name in ("merged.json", "report.md"))
+    subprocess.run([sys.executable, program, merged, text, *files], check=True, timeout=60,
+                   stdout=subprocess.DEVNULL)
+    content = json.loads(merged.read_text(encoding="utf-8"))
+    assert len(content["benchmarks"]) == 12 and len(content["contexts"]) == 2, content
+    lines = text.read_text(encoding="utf-8").splitlines()
+    for entry in content["benchmarks"]:
+        if entry["mode"] == "fused" and entry["plan"] == "3d":
+            word = "met" if entry["ratio_to_host"] >= 3 else "MISSED"
+            wanted = f"- {word}: 3d, forwarded, {entry['atoms']:,} atoms: fused"
+            assert any(line.startswith(wanted) for line in lines), (wanted, lines)
+    assert "- not measured: fused beside NCCL and NVSHMEM on stream" in lines, lines
+    assert any(line.startswith("| leat resident, forwarded | ") for line in lines), lines
+
+
 def test_what_does_not_go_together_is_refused(directory):
     for arguments, word in ((("--kind", "onehop"), "--device"), (("--mode", "fused,host"), "cuda"),
                             (("--device", "cpu", "--kind", "onehop"), "--plan"),
