@@ -45,6 +45,10 @@ const struct setting leat_settings[SETTING_COUNT] = {
         {"LEAT_BLOCKS", KIND_INTEGER, "1", 1, 256,
          "blocks of a kernel; unless it is set, a GPU takes as many as suit the size",
          IN(block_count)},
+    [SETTING_PACKETS] = {"LEAT_HALO_PACKETS", KIND_INTEGER, "0", 0, 16777216,
+                         "largest pulse, in elements, whose elements each say by themselves that "
+                         "they are in; unless it is set, a GPU takes what suits it",
+                         IN(packets)},
     [SETTING_SPIN] = {"LEAT_SPIN", KIND_MICROSECONDS, "20", 0, 100000,
                       "how long a wait spins before it yields, in microseconds", IN(spin_ns)},
     [SETTING_LOG] = {"LEAT_LOG", KIND_TEXT, "warn", 0, 0,

@@ -22,6 +22,7 @@ enum setting_id {
     SETTING_PATHS,
     SETTING_DEVICE,
     SETTING_BLOCKS,
+    SETTING_PACKETS,
     SETTING_SPIN,
     SETTING_LOG,
     SETTING_TRACE,
@@ -54,6 +55,7 @@ struct config {
     char paths[128];
     char device[128]; /* "cpu", "cuda" or "cuda:0,1" */
     int block_count;
+    int packets; /* elements of a pulse */
     uint64_t spin_ns;
     int log_level;
     char trace[128]; /* file, or "off" */

@@ -18,11 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define K_KERNEL(name) static void name(const struct k_grid *grid, void *arguments, uint32_t choice)
+#define K_KERNEL(name)                                                                             \
+    static void name(const struct k_grid *grid, void *arguments, uint32_t choice, uint64_t turn)
 
 #include "halo/kernels.inc"
 
-typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice);
+typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice,
+                             uint64_t turn);
 
 #define ENTRY(id, name) [KERNEL_##id] = name,
 static kernel_function *const kernels[KERNEL_COUNT] = {LEAT_KERNELS(ENTRY)};
@@ -62,7 +64,7 @@ static void *work(void *user)
         seen = device->launches;
         pthread_mutex_unlock(&device->lock);
         struct k_grid grid = {worker->block, device->block_count};
-        device->kernel(&grid, device->arguments, device->choice);
+        device->kernel(&grid, device->arguments, device->choice, 0);
         pthread_mutex_lock(&device->lock);
         if (--device->running == 0)
             pthread_cond_signal(&device->done);
@@ -78,7 +80,7 @@ static int cpu_launch(struct device *base, const struct device_launch *launch)
     kernel_function *kernel = kernels[launch->kernel];
     void *arguments = launch->arguments->address;
     if (!device->worker_count) {
-        kernel(&grid, arguments, launch->choice);
+        kernel(&grid, arguments, launch->choice, 0);
         return 0;
     }
     pthread_mutex_lock(&device->lock);
@@ -89,7 +91,7 @@ static int cpu_launch(struct device *base, const struct device_launch *launch)
     device->launches++;
     pthread_cond_broadcast(&device->work);
     pthread_mutex_unlock(&device->lock);
-    kernel(&grid, arguments, launch->choice);
+    kernel(&grid, arguments, launch->choice, 0);
     pthread_mutex_lock(&device->lock);
     while (device->running)
         pthread_cond_wait(&device->done, &device->lock);

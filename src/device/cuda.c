@@ -191,6 +191,7 @@ static void cuda_close(struct device *base)
 
 static const struct device_ops cuda_ops = {.name = "cuda",
                                            .asynchronous = true,
+                                           .packets = 32768,
                                            .close = cuda_close,
                                            .info = cuda_info,
                                            .can_store = can_store,

@@ -15,7 +15,7 @@
 
 #define K_KERNEL(name)                                                                             \
     static __device__ __forceinline__ void name(const struct k_grid *grid, const void *arguments,  \
-                                                uint32_t choice)
+                                                uint32_t choice, uint64_t turn)
 
 #include "halo/kernels.inc"
 
@@ -24,7 +24,7 @@
         name##_near(const __grid_constant__ struct cuda_near near)                                 \
     {                                                                                              \
         struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
-        name(&grid, near.arguments, near.choice);                                                  \
+        name(&grid, near.arguments, near.choice, near.turn);                                       \
     }                                                                                              \
     static __global__ void __launch_bounds__(CUDA_THREADS)                                         \
         name##_far(const __grid_constant__ struct cuda_far far)                                    \
@@ -34,7 +34,7 @@
             domain++;                                                                              \
         const uint32_t begin = domain ? far.end[domain - 1] : 0;                                   \
         struct k_grid grid = {blockIdx.x - begin, far.end[domain] - begin};                        \
-        name(&grid, far.arguments[domain], far.choice[domain]);                                    \
+        name(&grid, far.arguments[domain], far.choice[domain], far.turn[domain]);                  \
     }
 LEAT_KERNELS(GLOBAL)
 

@@ -14,6 +14,7 @@
 #define CUDA_NEAR_BYTES  3840 /* of arguments that a launch carries along */
 
 struct cuda_near {
+    uint64_t turn;
     uint32_t choice, unused;
     __attribute__((aligned(16))) unsigned char arguments[CUDA_NEAR_BYTES];
 };
@@ -21,6 +22,7 @@ struct cuda_near {
 struct cuda_far {
     uint32_t end[CUDA_DOMAINS_MAX]; /* blocks of the domain and of those before it */
     uint32_t choice[CUDA_DOMAINS_MAX];
+    uint64_t turn[CUDA_DOMAINS_MAX];
     const void *arguments[CUDA_DOMAINS_MAX];
 };
 
@@ -45,6 +47,7 @@ struct cuda_device {
     int resident_blocks[KERNEL_COUNT]; /* that the whole GPU holds at once */
     cudaStream_t stream;
     cudaEvent_t event;
+    bool captured;            /* work of the stream has become part of a graph */
     struct cuda_watch *watch; /* of stream waits; made with the first of them */
     char model[64];
 };

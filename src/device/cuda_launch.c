@@ -103,17 +103,31 @@ static int start(const struct cuda_device *device, const void *entry, uint32_t b
     return leat_cuda_fail(failed, what);
 }
 
-static int launch_one(const struct cuda_device *device, const struct device_launch *launch)
+// What a graph replays has to count by itself, and so has everything after it: the host does not
+// see replays.
+static uint64_t turn_of(struct cuda_device *device, const struct device_launch *launch)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(device->stream, &status) != cudaSuccess ||
+        status != cudaStreamCaptureStatusNone)
+        device->captured = true;
+    return device->captured ? 0 : launch->turn;
+}
+
+static int launch_one(struct cuda_device *device, const struct device_launch *launch)
 {
     uint32_t blocks = blocks_for(device, launch);
     const struct device_memory *arguments = launch->arguments;
     if (arguments->bytes > CUDA_NEAR_BYTES) {
-        struct cuda_far far = {
-            .end = {blocks}, .choice = {launch->choice}, .arguments = {arguments->address}};
+        struct cuda_far far = {.end = {blocks},
+                               .choice = {launch->choice},
+                               .turn = {turn_of(device, launch)},
+                               .arguments = {arguments->address}};
         return start(device, leat_cuda_kernel(launch->kernel, 0), blocks, launch->gang, &far);
     }
     struct cuda_near near;
     near.choice = launch->choice;
+    near.turn = turn_of(device, launch);
     memcpy(near.arguments, arguments->host, arguments->bytes);
     return start(device, leat_cuda_kernel(launch->kernel, 1), blocks, launch->gang, &near);
 }
@@ -237,6 +251,7 @@ static int launch_all(struct gang *gang, const struct cuda_device *leader)
         blocks += blocks_for(member->device, member->launch);
         far.end[i] = blocks;
         far.choice[i] = member->launch->choice;
+        far.turn[i] = turn_of(member->device, member->launch);
         far.arguments[i] = member->launch->arguments->address;
     }
     int error = join_streams(gang, leader, true);

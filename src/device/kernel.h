@@ -36,6 +36,11 @@ struct k_wait {
     struct k_error *report; /* where the host reads it; the same on the CPU device */
 };
 
+/* Of small pulses: three words of an element and the exchange's number, stored as one. */
+struct k_packet {
+    uint32_t word[3], tag;
+} __attribute__((aligned(16)));
+
 /* The block counter, by name for the same reason as in core/signal.h: each block releases its
  * stores, the last one acquires them. */
 #ifndef K_ORDER_COUNT
@@ -101,6 +106,17 @@ K_FN uint32_t k_last_block(const struct k_grid *grid, uint32_t *arrived)
     return 1;
 }
 
+#ifndef K_MEET
+/* Blocks that meet: the last to come opens the gate. */
+K_FN int k_meet(const struct k_grid *grid, const struct k_wait *wait, uint32_t *arrived,
+                struct leat_signal *gate, uint64_t round, uint64_t *seen)
+{
+    if (k_last_block(grid, arrived))
+        k_signal_raise(gate, round);
+    return k_wait_word(wait, gate, round, -1, seen);
+}
+#endif
+
 /* Barrier of all blocks of a grid; `round` counts the caller's barriers from 1. As k_signal_wait.
  */
 K_FN uint32_t k_sync_grid(const struct k_grid *grid, const struct k_wait *wait, uint32_t *arrived,
@@ -110,10 +126,8 @@ K_FN uint32_t k_sync_grid(const struct k_grid *grid, const struct k_wait *wait, 
     k_sync_block(grid);
     if (k_lane(grid) == 0) {
         uint64_t seen = 0;
-        if (k_last_block(grid, arrived))
-            k_gate_raise(gate, round);
         const uint64_t begin = K_TRACE_BEGIN(wait);
-        int code = k_wait_gate(wait, gate, round, &seen);
+        int code = k_meet(grid, wait, arrived, gate, round, &seen);
         K_TRACE_WAIT(wait, grid, begin, -1, -1);
         if (code)
             k_fail(wait, code, -1, -1, (const void *)0, round, seen);

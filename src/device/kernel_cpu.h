@@ -11,8 +11,10 @@
 #include "core/trace.h"
 
 #include <errno.h>
+#include <sched.h>
 
-#define K_FN       static inline
+#define K_FN static inline
+#define K_UNROLL
 #define K_SLICE_NS UINT64_C(20000000)
 struct k_grid {
     uint32_t block, block_count;
@@ -62,8 +64,9 @@ K_FN void k_store_release(uint32_t *word, uint32_t value)
 }
 /* Which exchange this is, from 1: exchanges in the upper 48 bits, blocks that have come for the
  * next one below; one addition answers both, and the last to come moves the number on. */
-K_FN uint64_t k_turn(const struct k_grid *grid, uint64_t *word)
+K_FN uint64_t k_turn(const struct k_grid *grid, uint64_t *word, uint64_t given)
 {
+    (void)given;
     uint64_t old = __atomic_fetch_add(word, 1, __ATOMIC_RELAXED);
     if ((old & 0xffff) + 1 == grid->block_count)
         __atomic_fetch_add(word, 0x10000 - grid->block_count, __ATOMIC_RELAXED);
@@ -111,15 +114,46 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
     }
 }
 
-/* A barrier's gate is a signal like any other here. */
-K_FN void k_gate_raise(struct leat_signal *gate, uint64_t round)
+/* Packets: the tag is released after the words. Only for pulses that ask for them, which on this
+ * device is for tests: a wait spins and gives way, and nothing wakes a sleeper. */
+#ifndef K_ORDER_TAG_PUT
+#define K_ORDER_TAG_PUT __ATOMIC_RELEASE
+#endif
+#ifndef K_ORDER_TAG_TAKE
+#define K_ORDER_TAG_TAKE __ATOMIC_ACQUIRE
+#endif
+#define K_PACKET_SPINS 64
+K_FN void k_fail(const struct k_wait *wait, int code, int peer, int pulse, const void *signal,
+                 uint64_t wanted, uint64_t seen);
+K_FN void k_packet_put(struct k_packet *packet, const uint32_t word[3], uint32_t tag)
 {
-    leat_signal_raise(gate, round);
+    for (int k = 0; k < 3; k++)
+        __atomic_store_n(&packet->word[k], word[k], __ATOMIC_RELAXED);
+    __atomic_store_n(&packet->tag, tag, K_ORDER_TAG_PUT);
 }
-K_FN int k_wait_gate(const struct k_wait *wait, struct leat_signal *gate, uint64_t round,
-                     uint64_t *seen)
+K_FN uint32_t k_packet_wait(const struct k_wait *wait, const struct k_packet *packet, uint32_t tag,
+                            uint32_t word[3])
 {
-    return k_wait_word(wait, gate, round, -1, seen);
+    uint64_t deadline = 0;
+    uint32_t seen;
+    for (uint32_t spin = 1; (seen = __atomic_load_n(&packet->tag, K_ORDER_TAG_TAKE)) != tag;
+         spin++) {
+        if (spin % K_PACKET_SPINS)
+            continue;
+        uint64_t now = leat_now_ns();
+        if (!deadline)
+            deadline = now + wait->timeout_ns;
+        if (k_failed(wait->error))
+            return 1;
+        if (now > deadline) {
+            k_fail(wait, -ETIMEDOUT, -1, -1, packet, tag, seen);
+            return 1;
+        }
+        sched_yield();
+    }
+    for (int k = 0; k < 3; k++)
+        word[k] = __atomic_load_n(&packet->word[k], __ATOMIC_RELAXED);
+    return 0;
 }
 
 #define K_TRACE_BEGIN(wait) leat_trace_begin((const leat_job *)(wait)->job)

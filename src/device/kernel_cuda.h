@@ -10,7 +10,8 @@
 #ifndef LEAT_DEVICE_KERNEL_CUDA_H
 #define LEAT_DEVICE_KERNEL_CUDA_H
 
-#define K_FN static __device__ inline
+#define K_FN     static __device__ __forceinline__
+#define K_UNROLL _Pragma("unroll")
 
 /* A domain's share of the launch: several domains of one GPU are one grid. */
 struct k_grid {
@@ -57,10 +58,6 @@ K_FN void k_signal_raise(struct leat_signal *signal, uint64_t value)
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(&signal->value), "l"(value)
                  : "memory");
 }
-K_FN void k_gate_raise(struct leat_signal *gate, uint64_t round)
-{
-    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(&gate->value), "l"(round) : "memory");
-}
 K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
 {
     uint32_t old;
@@ -85,9 +82,15 @@ K_FN uint32_t k_claim(uint32_t *word)
 }
 /* Which exchange this is, from 1: exchanges in the upper 48 bits, blocks that have come for the
  * next one below; one addition answers both, and the last to come moves the number on. Nobody else
- * writes the word while the kernel runs. Once a kernel, by all lanes. */
-K_FN uint64_t k_turn(const struct k_grid *grid, uint64_t *word)
+ * writes the word while the kernel runs. Once a kernel, by all lanes. The host gives the number
+ * where it knows it, which saves the way to memory; 0 in what a graph may replay. */
+K_FN uint64_t k_turn(const struct k_grid *grid, uint64_t *word, uint64_t given)
 {
+    if (given) {
+        if (threadIdx.x == 0 && grid->block == 0)
+            *word = given << 16;
+        return given;
+    }
     __shared__ uint64_t turn;
     if (threadIdx.x == 0) {
         unsigned long long *at = (unsigned long long *)word;
@@ -151,22 +154,71 @@ K_FN int k_wait_word(const struct k_wait *wait, struct leat_signal *signal, uint
             return code;
     }
 }
-K_FN int k_wait_gate(const struct k_wait *wait, struct leat_signal *gate, uint64_t round,
-                     uint64_t *seen)
+/* The gate counts blocks, all rounds together, so nobody has to open it. */
+#define K_MEET
+K_FN int k_meet(const struct k_grid *grid, const struct k_wait *wait, uint32_t *arrived,
+                struct leat_signal *gate, uint64_t round, uint64_t *seen)
 {
+    const uint64_t wanted = round * grid->block_count;
     uint64_t deadline = 0;
+    (void)arrived;
+    asm volatile("red.release.gpu.global.add.u64 [%0], 1;" ::"l"(&gate->value) : "memory");
     for (;;) {
         for (int poll = 0; poll < K_POLLS; poll++) {
             asm volatile("ld.acquire.gpu.global.u64 %0, [%1];"
                          : "=l"(*seen)
                          : "l"(&gate->value)
                          : "memory");
-            if (leat_signal_reached(*seen, round))
+            if (leat_signal_reached(*seen, wanted))
                 return 0;
         }
         int code = k_overdue(wait, &deadline);
         if (code)
             return code;
+    }
+}
+/* Sixteen bytes as one: nobody sees a part of them. */
+K_FN void k_fail(const struct k_wait *wait, int code, int peer, int pulse, const void *signal,
+                 uint64_t wanted, uint64_t seen);
+K_FN void k_packet_put(struct k_packet *packet, const uint32_t word[3], uint32_t tag)
+{
+    const uint64_t low = (uint64_t)word[1] << 32 | word[0], high = (uint64_t)tag << 32 | word[2];
+    asm volatile("{\n\t"
+                 ".reg .b128 whole;\n\t"
+                 "mov.b128 whole, {%1, %2};\n\t"
+                 "st.relaxed.sys.global.b128 [%0], whole;\n\t"
+                 "}" ::"l"(packet),
+                 "l"(low), "l"(high)
+                 : "memory");
+}
+K_FN uint32_t k_packet_wait(const struct k_wait *wait, const struct k_packet *packet, uint32_t tag,
+                            uint32_t word[3])
+{
+    uint64_t deadline = 0;
+    for (;;) {
+        uint32_t seen = 0;
+        for (int poll = 0; poll < K_POLLS; poll++) {
+            uint64_t low, high;
+            asm volatile("{\n\t"
+                         ".reg .b128 whole;\n\t"
+                         "ld.relaxed.sys.global.b128 whole, [%2];\n\t"
+                         "mov.b128 {%0, %1}, whole;\n\t"
+                         "}"
+                         : "=l"(low), "=l"(high)
+                         : "l"(packet)
+                         : "memory");
+            seen = (uint32_t)(high >> 32);
+            word[0] = (uint32_t)low;
+            word[1] = (uint32_t)(low >> 32);
+            word[2] = (uint32_t)high;
+            if (seen == tag)
+                return 0;
+        }
+        int code = k_overdue(wait, &deadline);
+        if (code == -110)
+            k_fail(wait, code, -1, -1, packet, tag, seen);
+        if (code)
+            return 1;
     }
 }
 

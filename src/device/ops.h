@@ -59,6 +59,7 @@ struct device_memory {
 struct device_launch {
     enum kernel_id kernel;
     uint32_t choice; /* travels with the launch itself */
+    uint64_t turn;   /* the number of the kernel's exchange, from 1; 0: it counts by itself */
     /* Published, unchanged until the kernel has ended: a launch may carry it along by value. */
     const struct device_memory *arguments;
     uint32_t work; /* elements: how many blocks it takes depends on them */
@@ -71,6 +72,8 @@ struct device_ops {
     const char *name; /* "cpu", "cuda" */
     /* The host runs ahead of the stream; else all is done when a call returns. */
     bool asynchronous;
+    int packets; /* largest pulse, in elements, that goes in packets unless LEAT_HALO_PACKETS says
+                  */
     void (*close)(struct device *device);
     void (*info)(const struct device *device, leat_device_info *info);
     /* Whether kernels here may store to memory of the rank's device; the reason either way. Only

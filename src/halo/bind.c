@@ -215,6 +215,7 @@ static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
     *kernel = field_head(halo, f, first_epoch);
     for (int p = 0; p < halo->plan->pulse_count; p++)
         bind_pulse(halo, f, p, kernel);
+    halo_packets_bind(halo, f, kernel);
     return device->ops->publish(device, &field->kernel);
 }
 
@@ -287,12 +288,14 @@ static void release(struct leat_halo *halo)
         leat_region_free(halo->peer[i].board);
         leat_region_free(halo->peer[i].signals);
         leat_region_free(halo->peer[i].returned);
+        leat_region_free(halo->peer[i].packets);
         for (int f = 0; f < LEAT_FIELDS_MAX; f++)
             leat_region_free(halo->peer[i].base[f]);
     }
     leat_region_retire(halo->board);
     leat_region_retire(halo->signals);
     leat_region_retire(halo->returned);
+    leat_region_retire(halo->packets);
     struct device *device = halo->job->device;
     if (halo->gang)
         device->ops->gang_leave(halo->gang);
@@ -375,6 +378,9 @@ int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options
     error = leat_agree(job, error);
     if (!error) {
         leat_region_free_retired(job); // every rank has come out of the exchanges before
+        error = halo_packets_open(made, full.first_epoch);
+    }
+    if (!error) {
         error = leat_agree(job, compare_and_bind(made, full.first_epoch));
     }
     if (error) {

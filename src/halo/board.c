@@ -84,6 +84,8 @@ int halo_board_post(struct leat_halo *halo)
     board->returned = leat_region_key(halo->returned);
     board->pulse_count = halo->plan->pulse_count;
     board->field_count = halo->field_count;
+    board->home_count = halo->plan->home_count;
+    board->send_total = halo->send_total;
     board->ghost_count = halo->plan->element_count - halo->plan->home_count;
     for (int f = 0; f < halo->field_count; f++) {
         const leat_field *given = &halo->field[f].given;
@@ -180,6 +182,11 @@ static int meet(struct leat_halo *halo, int rank)
         error = leat_region_attach(halo->job, &board->returned, &peer->returned);
     if (!error)
         error = direct(peer->returned, "the halo's buffer for what comes back");
+    if (!error && halo->packets) {
+        error = leat_region_attach(halo->job, &board->packets, &peer->packets);
+        if (!error)
+            error = direct(peer->packets, "where the halo's packets land");
+    }
     return error ? error : attach_fields(halo, peer);
 }
 

@@ -54,13 +54,18 @@ int halo_kernel_error(struct leat_halo *halo, int f, enum leat_direction directi
         return 0;
     // On a GPU the host has gone on meanwhile, so the signal says which exchange it was.
     enum board_signal which;
-    int pulse = report->pulse;
+    int pulse = report->pulse, peer = report->peer;
     if (halo_signal_find(halo, report->signal, &pulse, &f, &which))
         direction = which == BOARD_X_IN || which == BOARD_X_FREE ? LEAT_FORWARD : LEAT_REVERSE;
+    else
+        halo_packet_find(halo, report->signal, &pulse, &f, &direction);
+    if (pulse >= 0 && peer < 0)
+        peer = direction == LEAT_FORWARD ? halo->plan->pulse[pulse].recv_rank
+                                         : halo->plan->pulse[pulse].send_rank;
     if (pulse < 0)
         return leat_fail(report->code, "a kernel's blocks did not meet within %.3g s",
                          (double)halo->job->timeout_ns * 1e-9);
-    return halo_wait_failed(halo, f, direction, pulse, report->peer, report->code, report->wanted,
+    return halo_wait_failed(halo, f, direction, pulse, peer, report->code, report->wanted,
                             report->seen);
 }
 
@@ -97,6 +102,9 @@ static int check_regions(struct leat_halo *halo, int f, enum leat_direction dire
     const struct region_slot *slot = &halo->job->arena.head->slot[own->slot];
     if (__atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE) != own->generation)
         return leat_fail(-ESTALE, "field %d: its region has been freed; free the halo first", f);
+    // Packets do not land in regions of the caller's.
+    if (halo_packets_of(halo, f))
+        return 0;
     // On the way back data land in the peers' boards. Forward a peer cannot be through with this
     // exchange before it has our data, so its region lives, unless the peer itself has ended, of
     // which the wait has more to say.

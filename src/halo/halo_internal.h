@@ -19,8 +19,9 @@ enum board_signal { BOARD_X_IN, BOARD_X_FREE, BOARD_F_IN, BOARD_F_FREE, BOARD_SI
 struct board_field {
     uint32_t element, components, shifted, zones;
     int32_t acknowledged_by, unused;
-    struct region_key key;    /* of the field's region */
-    uint64_t base_offset;     /* element 0 in it */
+    struct region_key key;                     /* of the field's region */
+    uint64_t base_offset;                      /* element 0 in it */
+    uint64_t x_packet_offset, f_packet_offset; /* in `packets` */
     uint64_t returned_offset; /* in `returned`: where values come back, by sent entry */
 };
 
@@ -34,9 +35,9 @@ struct board_pulse {
 struct board {
     struct leat_signal ready; /* raised to 1 once everything below is written */
     int32_t pulse_count, field_count;
-    uint32_t ghost_count, unused;
+    uint32_t home_count, ghost_count, send_total, unused;
     uint64_t first_epoch;
-    struct region_key signals, returned;
+    struct region_key signals, returned, packets;
     struct board_field field[LEAT_FIELDS_MAX];
     struct board_pulse pulse[HALO_PULSES_MAX];
 };
@@ -44,7 +45,7 @@ struct board {
 /* What this rank holds of a peer: its board and its fields. */
 struct halo_peer {
     int rank;
-    leat_region *board, *signals, *returned;
+    leat_region *board, *signals, *returned, *packets;
     leat_region *base[LEAT_FIELDS_MAX];
 };
 
@@ -69,9 +70,10 @@ struct leat_halo {
     struct halo_field field[LEAT_FIELDS_MAX];
     struct halo_peer peer[2 * HALO_PULSES_MAX];
     leat_region *board, *signals, *returned;
-    struct device_gang *gang;       /* NULL where ranks share no device */
-    uint64_t sequence;              /* exchanges begun */
-    int failed;                     /* first error; nothing runs after it */
+    leat_region *packets;     /* where they land; NULL where pulses are announced by signals */
+    struct device_gang *gang; /* NULL where ranks share no device */
+    uint64_t sequence;        /* exchanges begun */
+    int failed;               /* first error; nothing runs after it */
     char detail[LEAT_DETAIL_BYTES]; /* of that error */
     struct device_memory error;     /* k_error */
     struct k_error *report;         /* the same record, or its copy where the host may look */
@@ -82,7 +84,8 @@ struct leat_halo {
     /* The other side's number of each pulse: where it receives what we send, and the reverse. */
     int to_pulse[HALO_PULSES_MAX], from_pulse[HALO_PULSES_MAX];
     struct device_memory staging;
-    const struct k_stamp *stamp;    /* a resident loop's own consumer, in device memory; or NULL */
+    const struct k_stamp *stamp; /* a resident loop's own consumer, in device memory; or NULL */
+    bool stamp_reads_only;
     struct device_memory run, loop; /* k_resident with its fields, k_loop; in resident mode */
 };
 
@@ -113,6 +116,18 @@ static inline struct board *halo_board(const leat_region *region)
     return (struct board *)region->address;
 }
 
+/* ---- packets.c ---- */
+/* Packets of an element of the field, or 0 where it does not travel in them. */
+uint32_t halo_packets_of(const struct leat_halo *halo, int field);
+/* Agrees with all ranks whether pulses are small enough, and makes room where they are. Collective,
+ * between posting the board and comparing it. */
+int halo_packets_open(struct leat_halo *halo, uint64_t first_epoch);
+/* Where the field's packets go and land, in what its kernels read. */
+void halo_packets_bind(struct leat_halo *halo, int field, struct k_field *kernel);
+/* What a packet of this rank's was for; false when it is none. */
+bool halo_packet_find(const struct leat_halo *halo, const void *packet, int *pulse, int *field,
+                      enum leat_direction *direction);
+
 /* ---- invert.c ---- */
 /* Index maps and the inverted plan, into device memory, published. */
 int halo_invert(struct leat_halo *halo);
@@ -123,6 +138,7 @@ struct halo_mode {
     enum leat_mode mode;
     bool host_signals; /* raised and awaited by the host, so they lie in its memory */
     bool waits_in_kernels;
+    bool takes_packets;
     int (*forward)(struct leat_halo *halo, int field, bool explicit_free);
     int (*reverse)(struct leat_halo *halo, int field, bool explicit_free);
 };

@@ -36,8 +36,14 @@ struct k_pulse {
     void *x_landing;   /* at send_rank: its ghosts of this pulse */
     uint64_t x_stride; /* bytes from its first landing zone to its second */
     void *f_landing;   /* at recv_rank: its buffer for what comes back of this pulse */
+    /* The same for packets, with the packets from the first landing zone to the second. */
+    struct k_packet *x_packets, *f_packets;
+    uint64_t x_packet_stride, f_packet_stride;
     struct k_pulse_signals signal;
 };
+
+#define K_PACKET_COMPONENTS 4 /* of an element that travels in packets, at most */
+#define K_PACKETS_OF(parts) ((K_PACKET_COMPONENTS * (parts) + 2) / 3)
 
 /* What kernels count: one a pulse, and one before them for kernels of all pulses. */
 struct k_turns {
@@ -60,7 +66,12 @@ struct k_field {
      * sent_home lists the home elements that were sent at all. */
     const uint32_t *source_start, *source, *sent_home;
     uint32_t sent_home_count;
-    uint32_t unused;
+    uint32_t packets;    /* of an element; 0: entries are announced by signals */
+    uint32_t send_total; /* sent entries */
+    /* Where ghosts land, and what comes back by sent entry; two zones each. */
+    const struct k_packet *x_packets, *f_packets;
+    /* Bits of the pulses in which landing zones are acknowledged, and in which we wait for it. */
+    uint64_t x_tell, x_ask, f_tell, f_ask;
     uint64_t senders, receivers; /* bits of the pulses in which somebody sends to us; receives */
     struct k_wait wait;
 };
@@ -103,6 +114,9 @@ struct k_loop {
     struct leat_signal gate;
 };
 
+#define RESIDENT_AFTER_CONSUME 1u
+#define RESIDENT_AFTER_ADVANCE 2u
+
 /*
  * The resident step loop: forward, the caller's consumer, reverse, the caller's advance, with all
  * blocks of the rank in step. On the CPU device the caller's parts are functions. The fields and
@@ -113,6 +127,7 @@ struct k_resident {
     int32_t forward_element, reverse_element;
     uint64_t forward_epoch, reverse_epoch; /* of the last exchanges before the loop */
     uint64_t steps;
+    uint32_t barriers, unused; /* RESIDENT_AFTER_... */
     /* Acknowledgements of the first step, which depend on what came before, and of later ones. */
     uint32_t first_forward, first_reverse, next_forward, next_reverse;
     struct k_loop *loop;

@@ -26,13 +26,15 @@ static enum kernel_id kernel_for(const struct leat_halo *halo, int f, enum kerne
 
 // ---- fused and pulse: all in kernels ----
 
-static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t choice)
+static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t choice,
+                  uint64_t epoch)
 {
     const struct leat_plan *plan = halo->plan;
     uint32_t ghosts = plan->element_count - plan->home_count;
     const struct device_launch launch = {
         .kernel = kernel_for(halo, f, first),
         .choice = choice,
+        .turn = epoch - halo_kernel(halo, f)->first_epoch,
         .arguments = &halo->field[f].kernel,
         .work = halo->send_total > ghosts ? halo->send_total : ghosts,
         .gang = halo->gang,
@@ -45,10 +47,12 @@ static int run_kernels(struct leat_halo *halo, int f, enum leat_direction direct
 {
     int pulse_count = halo->plan->pulse_count, error = 0;
     int launches = by_pulse ? pulse_count : 1;
+    uint64_t epoch =
+        direction == LEAT_FORWARD ? halo->field[f].forward_epoch : halo->field[f].reverse_epoch;
     for (int i = 0; !error && i < launches; i++) {
         int p = direction == LEAT_FORWARD ? i : launches - 1 - i;
         uint32_t choice = (uint32_t)p << HALO_PULSE_BIT | (explicit_free ? HALO_EXPLICIT_FREE : 0);
-        error = launch(halo, f, first, choice);
+        error = launch(halo, f, first, choice, epoch);
         if (!error)
             error = halo_kernel_error(halo, f, direction);
     }
@@ -197,7 +201,7 @@ static int send_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
     if (!to)
         return 0;
     uint32_t choice = (uint32_t)p << HALO_PULSE_BIT | (zone ? HALO_SECOND_ZONE : 0);
-    int error = launch(halo, f, KERNEL_PACK_F32, choice);
+    int error = launch(halo, f, KERNEL_PACK_F32, choice, epoch);
     if (!error && explicit_free)
         error = order->await(halo, f, LEAT_FORWARD, p, pulse->signal.x_free_here, pulse->send_rank,
                              epoch - (field->zones - 1));
@@ -239,7 +243,8 @@ static int add_returns(struct leat_halo *halo, int f, const struct ordering *ord
         error = order->await(halo, f, LEAT_REVERSE, *next, pulse->signal.f_here, pulse->send_rank,
                              halo->field[f].reverse_epoch);
         if (!error)
-            error = launch(halo, f, KERNEL_ACCUMULATE_F32, (uint32_t)*next << HALO_PULSE_BIT);
+            error = launch(halo, f, KERNEL_ACCUMULATE_F32, (uint32_t)*next << HALO_PULSE_BIT,
+                           halo->field[f].reverse_epoch);
     }
     return error;
 }
@@ -303,11 +308,11 @@ static int stream_reverse(struct leat_halo *halo, int f, bool explicit_free)
 }
 
 static const struct halo_mode modes[] = {
-    {"fused", LEAT_MODE_FUSED, false, true, fused_forward, fused_reverse},
-    {"host", LEAT_MODE_HOST, true, false, host_forward, host_reverse},
-    {"stream", LEAT_MODE_STREAM, false, false, stream_forward, stream_reverse},
-    {"pulse", LEAT_MODE_PULSE, false, true, pulse_forward, pulse_reverse},
-    {"resident", LEAT_MODE_RESIDENT, false, true, fused_forward, fused_reverse},
+    {"fused", LEAT_MODE_FUSED, false, true, true, fused_forward, fused_reverse},
+    {"host", LEAT_MODE_HOST, true, false, false, host_forward, host_reverse},
+    {"stream", LEAT_MODE_STREAM, false, false, false, stream_forward, stream_reverse},
+    {"pulse", LEAT_MODE_PULSE, false, true, false, pulse_forward, pulse_reverse},
+    {"resident", LEAT_MODE_RESIDENT, false, true, true, fused_forward, fused_reverse},
 };
 
 const struct halo_mode *halo_mode_find(enum leat_mode mode)

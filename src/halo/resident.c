@@ -88,6 +88,18 @@ static uint32_t put_field(struct leat_halo *halo, int f, size_t *bytes)
     return (uint32_t)at;
 }
 
+// What is read after the exchange has to be read by all blocks before it is overwritten: by the way
+// back, by what the caller's advance does, or by the next exchange, unless that lands elsewhere.
+static uint32_t barriers_of(const struct leat_halo *halo, const leat_step *step)
+{
+    int x = step->forward_field;
+    bool apart = x >= 0 && halo->field[x].given.zones == 2 && halo_packets_of(halo, x);
+    bool stamps = halo->stamp && !halo->stamp_reads_only;
+    bool advances = step->advance || stamps;
+    return (step->reverse_field >= 0 || advances || !apart ? RESIDENT_AFTER_CONSUME : 0) |
+           (advances ? RESIDENT_AFTER_ADVANCE : 0);
+}
+
 static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t step_count,
                      struct k_resident *run)
 {
@@ -102,6 +114,7 @@ static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t ste
         .forward_epoch = x >= 0 ? halo->field[x].forward_epoch : 0,
         .reverse_epoch = f >= 0 ? halo->field[f].reverse_epoch : 0,
         .steps = step_count,
+        .barriers = barriers_of(halo, step),
         .loop = halo->loop.address,
         .wait = {.job = halo->job,
                  .timeout_ns = halo->job->timeout_ns,
@@ -125,11 +138,14 @@ static int loop_error(struct leat_halo *halo, const leat_step *step, uint64_t do
     const struct k_error *report = halo->report;
     if (!__atomic_load_n(&report->ready, __ATOMIC_ACQUIRE))
         return 0;
-    if (report->pulse >= 0) {
+    if (report->signal) {
         enum board_signal which = BOARD_X_IN;
+        enum leat_direction direction = LEAT_FORWARD;
         int pulse, f;
-        bool forward = !halo_signal_find(halo, report->signal, &pulse, &f, &which) ||
-                       which == BOARD_X_IN || which == BOARD_X_FREE;
+        bool packet = halo_packet_find(halo, report->signal, &pulse, &f, &direction);
+        bool signal = !packet && halo_signal_find(halo, report->signal, &pulse, &f, &which);
+        bool forward = packet ? direction == LEAT_FORWARD
+                              : !signal || which == BOARD_X_IN || which == BOARD_X_FREE;
         halo->sequence += !forward && step->forward_field >= 0 ? 2 : 1;
         return halo_kernel_error(halo, forward ? step->forward_field : step->reverse_field,
                                  forward ? LEAT_FORWARD : LEAT_REVERSE);

@@ -16,7 +16,7 @@
 
 #define K_KERNEL(name)                                                                             \
     __attribute__((unused)) static void name(const struct k_grid *grid, void *arguments,           \
-                                             uint32_t choice)
+                                             uint32_t choice, uint64_t turn)
 #include "halo/kernels.inc"
 
 static int model_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted, int peer,
@@ -38,7 +38,8 @@ static int model_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted
 #undef leat_signal_wait
 #undef halo_mode_find
 
-typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice);
+typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_t choice,
+                             uint64_t turn);
 
 static kernel_function *const model_kernels[KERNEL_COUNT] = {
     [KERNEL_FUSED_FORWARD_F64] = fused_forward_f64,
@@ -155,7 +156,7 @@ void model_element(void)
 static void run_block(struct model_device *device, uint32_t block)
 {
     struct k_grid grid = {block, device->block_count};
-    model_kernels[device->kernel](&grid, device->arguments, device->choice);
+    model_kernels[device->kernel](&grid, device->arguments, device->choice, 0);
 }
 
 void model_serve(void *user)

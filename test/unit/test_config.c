@@ -521,6 +521,7 @@ static void test_printed_values_can_be_read_again(void **state)
                                                       [SETTING_PATHS] = "forbid:shm,peer",
                                                       [SETTING_DEVICE] = "cuda:1,0",
                                                       [SETTING_BLOCKS] = "12",
+                                                      [SETTING_PACKETS] = "4096",
                                                       [SETTING_SPIN] = "0",
                                                       [SETTING_LOG] = "debug",
                                                       [SETTING_TRACE] = "some.json",
