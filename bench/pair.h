@@ -31,14 +31,17 @@ struct pair {
     struct pair_page *page;
 };
 
-/* One pair a process; the handler of a signal needs it. */
+/* One pair a process; the handler of a signal needs them. */
 static struct pair_page *pair_watched;
+static volatile sig_atomic_t pair_other;
 
-/* The other rank's death ends this one, which could only wait for it. */
+/* The other rank's death ends this one, which could only wait for it. Libraries may have children
+ * of their own. */
 static inline void pair_on_child(int number)
 {
     (void)number;
-    if (!__atomic_load_n(&pair_watched->ending, __ATOMIC_ACQUIRE))
+    if (pair_other > 0 && !__atomic_load_n(&pair_watched->ending, __ATOMIC_ACQUIRE) &&
+        waitpid(pair_other, NULL, WNOHANG) == pair_other)
         _exit(3);
 }
 
@@ -60,6 +63,7 @@ static inline int pair_open(struct pair *pair)
     if (pair->child < 0)
         return -1;
     pair->rank = pair->child == 0;
+    pair_other = pair->child;
     if (pair->rank) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGCHLD, SIG_DFL);

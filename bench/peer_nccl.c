@@ -101,8 +101,9 @@ int main(int argc, char **argv)
     }
     // Multicast can take the GPUs of a host out of service where others share its switch.
     setenv("NCCL_NVLS_ENABLE", "0", 1);
-    // Both ranks are on this host.
+    // Both ranks are on this host, and need no network.
     setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    setenv("NCCL_IB_DISABLE", "1", 0);
     if (pair_open(&nccl.pair)) {
         fprintf(stderr, "cannot start a second rank: %s\n", strerror(errno));
         return 1;
