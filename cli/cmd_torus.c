@@ -31,15 +31,16 @@ enum {
 
 #define BYTES_MOST (UINT64_C(1) << 34)
 
-const char *const torus_names[TORUS_WHATS] = {"bcast",   "allreduce", "alltoall",
-                                              "barrier", "pingpong",  "memory"};
+const char *const torus_names[TORUS_WHATS] = {"bcast",    "allreduce", "alltoall", "barrier",
+                                              "exchange", "pingpong",  "memory"};
 
 static const struct option_row rows[] = {
     {OPTION_NODES, "nodes", "AxBxC",
      "the job's torus, one to three sides, or the number of ranks on a cluster (the whole "
      "machine)"},
     {OPTION_BYTES, "bytes", "N",
-     "bytes of the data, with K, M or G (1M; alltoall and memory 8; pingpong some)"},
+     "bytes of the data, of each block in alltoall and exchange, with K, M or G (1M; alltoall and "
+     "memory 8; pingpong some)"},
     {OPTION_ALGORITHM, "algorithm", "NAME", "as `leat bench coll --help` lists them (chosen)"},
     {OPTION_CHUNK, "chunk", "N", "bytes of a chunk of trees, chains and rings (their own)"},
     {OPTION_ROOT, "root", "RANK", "of a broadcast (0)"},
@@ -53,14 +54,15 @@ static const struct option_row rows[] = {
 
 static const struct option_table table = {
     .command = "torus",
-    .synopsis = "MACHINE bcast|allreduce|alltoall|barrier|pingpong|memory [--nodes AxBxC] "
+    .synopsis = "MACHINE bcast|allreduce|alltoall|barrier|exchange|pingpong|memory [--nodes AxBxC] "
                 "[--bytes N] [--algorithm NAME] [--json]",
     .summary =
         "Runs the real message code of all ranks in one process, in virtual time, on the machine "
         "that the file MACHINE models (or the shipped one of that name: k, gpu-cluster). Results "
         "are checked, every byte of every rank; the exit status is 1 when one is wrong. Printed: "
-        "the time, the rate, and what no run can be faster than on that machine. memory has one "
-        "real endpoint talk to all others, and says what it holds.",
+        "the time, the rate, and what no run can be faster than on that machine. exchange sends to "
+        "and receives from both neighbours on each side of the job's torus. memory has one real "
+        "endpoint talk to all others, and says what it holds.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
 };
@@ -172,7 +174,7 @@ static int read_what(struct option_reader *reader, struct torus_request *request
         return options_error(reader, "\"%s\" is nothing to do; did you mean %s?", name, guess.best);
     return options_error(reader,
                          "\"%s\" is nothing to do; there are bcast, allreduce, alltoall, "
-                         "barrier, pingpong and memory",
+                         "barrier, exchange, pingpong and memory",
                          name);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// leat torus bcast, allreduce, alltoall and barrier.
+// leat torus bcast, allreduce, alltoall, barrier and exchange.
 //
 // Algorithm: an operation of few bytes, so that neighbours have rings as in a program that has been
 // running; then the one that is measured. Advantage: the second is what a benchmark sees.
@@ -7,7 +7,7 @@
 
 #include "commands.h"
 #include "core/error.h"
-#include "sim/bounds.h"
+#include "sim/exchange.h"
 #include "torus.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct report {
     struct sim_measured measured;
     struct sim_bound bound;
     uint64_t events, transfers, wakes;
-    int ranks;
+    int ranks, neighbours;
     char shape[256];
     double wall_seconds;
 };
@@ -48,6 +48,8 @@ static double expected_bytes(const struct torus_request *request, int ranks)
         return 2 * bytes;
     case TORUS_ALLTOALL:
         return bytes * ranks;
+    case TORUS_EXCHANGE:
+        return bytes * SIM_DIRECTIONS;
     default:
         return request->what == TORUS_BROADCAST ? bytes : 0;
     }
@@ -64,6 +66,13 @@ static const char *algorithm_of(const struct torus_request *request, const struc
     return "trinary";
 }
 
+static int run_once(const struct torus_request *request, struct sim_job *job,
+                    const struct sim_collective *what, struct sim_measured *measured)
+{
+    return request->what == TORUS_EXCHANGE ? sim_exchange_run(job, what->bytes, measured)
+                                           : sim_collective_run(job, what, measured);
+}
+
 static int measure(const struct torus_request *request, struct sim_job *job,
                    const struct sim_collective *what, struct report *report)
 {
@@ -73,7 +82,7 @@ static int measure(const struct torus_request *request, struct sim_job *job,
         warm.bytes = WARM_BYTES;
     int error = 0;
     if (request->warm && what->kind != LEAT_ALLTOALL)
-        error = sim_collective_run(job, &warm, &report->measured);
+        error = run_once(request, job, &warm, &report->measured);
     if (error)
         return error;
     uint64_t events = job->fabric.agenda.added, transfers = job->fabric.network.transfers;
@@ -82,7 +91,7 @@ static int measure(const struct torus_request *request, struct sim_job *job,
         job->fabric.network.link[i].bytes = 0;
     job->fabric.network.bytes = 0;
     torus_watch_begin(&watch, job, expected_bytes(request, job->rank_count));
-    error = sim_collective_run(job, what, &report->measured);
+    error = run_once(request, job, what, &report->measured);
     report->events = job->fabric.agenda.added - events;
     report->transfers = job->fabric.network.transfers - transfers;
     report->wakes = job->fabric.wakes - wakes;
@@ -101,11 +110,13 @@ static double rate(double bytes, double seconds)
     return seconds > 0 ? bytes / seconds * 1e-9 : 0;
 }
 
-// The bytes that the rate is of: a rank's to all others, or the data.
+// The bytes that the rate is of: a rank's to all it sends to, or the data.
 static double rate_bytes(const struct torus_request *request, const struct report *report)
 {
     if (request->what == TORUS_ALLTOALL)
         return (double)request->bytes * (report->ranks - 1);
+    if (request->what == TORUS_EXCHANGE)
+        return (double)request->bytes * report->neighbours;
     return request->what == TORUS_BARRIER ? 0 : (double)request->bytes;
 }
 
@@ -172,7 +183,8 @@ static int run(const struct torus_request *request, struct report *report)
             leat_fail(-EINVAL, "--root is %d, but there are %d ranks", what.root, report->ranks);
     if (error)
         return error;
-    uint64_t hollow = sim_collective_hollow(&what, report->ranks);
+    uint64_t hollow = request->what == TORUS_EXCHANGE ? sim_exchange_hollow(what.bytes)
+                                                      : sim_collective_hollow(&what, report->ranks);
     struct sim_job_options options = torus_options(request, hollow, &tuning);
     error = sim_job_open(&job, &options);
     if (error)
@@ -180,8 +192,12 @@ static int run(const struct torus_request *request, struct report *report)
     describe_shape(&job, report->shape, sizeof report->shape);
     what.algorithm = algorithm_of(request, &job);
     error = measure(request, &job, &what, report);
+    for (int i = 0; i < SIM_FOLD_SIDES_MAX; i++)
+        report->neighbours += job.fold.side[i] > 1 ? 2 : 0;
     if (!error)
-        report->bound = sim_bound_collective(&job, &what, report->measured.algorithm);
+        report->bound = request->what == TORUS_EXCHANGE
+                            ? sim_bound_exchange(&job, what.bytes)
+                            : sim_bound_collective(&job, &what, report->measured.algorithm);
     sim_job_close(&job);
     return error;
 }

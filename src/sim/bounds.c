@@ -159,3 +159,11 @@ struct sim_bound sim_bound_collective(const struct sim_job *job, const struct si
         return of_steps(&figures, rounds, 0, 0);
     return of_steps(&figures, 1, 0, bytes * (ranks - 1) / ranks);
 }
+
+struct sim_bound sim_bound_loads(const struct sim_job *job, double out, double in, double link)
+{
+    struct figures figures = figures_of(job);
+    struct sim_bound bound = of_loads(&figures, out, in, link);
+    bound.seconds += figures.latency_s;
+    return bound;
+}

@@ -21,4 +21,8 @@ struct sim_bound {
 struct sim_bound sim_bound_collective(const struct sim_job *job, const struct sim_collective *what,
                                       const char *algorithm);
 
+/* One message after the other on each link, interface and path: bytes that the busiest rank sends
+ * and receives, and the busiest link carries. */
+struct sim_bound sim_bound_loads(const struct sim_job *job, double out, double in, double link);
+
 #endif

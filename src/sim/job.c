@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define WATCH_WINDOWS 16
-#define EAGER_MOST    65000
+#define EAGER_MOST    60000 /* has to fit beside a fragment into the bulk area of a ring */
 #define BUDGET_BYTES  (UINT64_C(1) << 30)
 #define ROUNDS_MOST   100000 /* of one rank at one moment: then something is wrong */
 

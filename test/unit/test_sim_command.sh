@@ -77,6 +77,13 @@ expect 0 k barrier --nodes 4x6x4 --json
 json 'j["algorithm"] == "words" and j["seconds"] >= j["bound_seconds"] > 0'
 expect 0 k barrier --nodes 4x6x4 --algorithm dissemination --json
 json 'j["algorithm"] == "dissemination" and j["seconds"] >= j["bound_seconds"] > 0'
+expect 0 k exchange --nodes 4x6x4 --bytes 64K --json
+json 'j["checked"] and j["bound_seconds"] <= j["seconds"] and j["bound_by"] == "node path"'
+json 'j["gb_per_s"] <= j["bound_gb_per_s"] <= 16'
+expect 0 k exchange --nodes 3x4x1 --bytes 8 --json
+json 'j["checked"] and j["bound_seconds"] <= j["seconds"]'
+expect 1 gpu-cluster exchange --nodes 64
+says err "is no torus"
 expect 0 gpu-cluster allreduce --nodes 64 --bytes 64K --json
 json 'j["checked"] and j["ranks"] == 64'
 
