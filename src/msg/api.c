@@ -30,7 +30,8 @@ static int check_ends(const leat_comm *comm, const char *what, int rank, int tag
 
 static int check_data(const leat_data *data, const char *what, bool receive)
 {
-    if (!data->layout && (data->address || !data->bytes))
+    uint64_t most = data->address ? UINTPTR_MAX - (uintptr_t)data->address : 0;
+    if (!data->layout && data->bytes <= most)
         return 0;
     return receive ? msg_layout_check_receive(data, what) : msg_layout_check(data, what);
 }

@@ -128,9 +128,9 @@ bool msg_held_give(struct msg_engine *engine, uint32_t index)
     thaw(engine, index);
     if (request->handle) {
         request->state = STATE_RENDEZVOUS;
-        engine->counts.announced++;
+        msg_add(&engine->counts.announced, 1);
     } else {
-        engine->counts.queued++;
+        msg_add(&engine->counts.queued, 1);
         msg_count(engine, peer->rank, request->data.bytes);
         msg_finish(request, 0);
     }

@@ -230,7 +230,7 @@ static void found_here(struct msg_engine *engine, struct msg_ring_in *ring, uint
     struct msg_request *request = msg_match_next_posted(&engine->matcher, hold->stamp - 1);
     msg_match_withdraw(&engine->matcher, request);
     extract(engine, ring, at, request);
-    engine->counts.found++;
+    msg_add(&engine->counts.found, 1);
     engine->events++;
 }
 
@@ -438,7 +438,7 @@ static bool pay_take(struct msg_engine *engine, uint32_t index)
         msg_match_withdraw(&engine->matcher, request);
         request->state = STATE_TAKING;
         request->peer = msg_peer_at(engine, index)->rank;
-        engine->counts.found++;
+        msg_add(&engine->counts.found, 1);
     }
     hold->state = SEARCH_NEXT;
     hold->again = true;

@@ -76,7 +76,7 @@ void msg_pipe_want(struct msg_engine *engine, struct msg_request *request)
     if (!offer(engine, request))
         return;
     request->mode = MODE_PIPE;
-    engine->counts.piped++;
+    msg_add(&engine->counts.piped, 1);
     engine->events++;
 }
 

@@ -57,19 +57,19 @@ int msg_charge(struct msg_pools *pools, enum msg_pool_id id, uint64_t bytes)
     if (!fits_under(pool->used, bytes, pool->limit) ||
         !fits_under(pools->used, bytes, pools->budget))
         return -ENOBUFS;
-    pool->used += bytes;
-    pools->used += bytes;
+    msg_add(&pool->used, bytes);
+    msg_add(&pools->used, bytes);
     if (pool->used > pool->peak)
-        pool->peak = pool->used;
+        msg_set(&pool->peak, pool->used);
     if (pools->used > pools->peak)
-        pools->peak = pools->used;
+        msg_set(&pools->peak, pools->used);
     return 0;
 }
 
 void msg_discharge(struct msg_pools *pools, enum msg_pool_id id, uint64_t bytes)
 {
-    pools->pool[id].used -= bytes;
-    pools->used -= bytes;
+    msg_set(&pools->pool[id].used, pools->pool[id].used - bytes);
+    msg_set(&pools->used, pools->used - bytes);
 }
 
 void *msg_alloc(struct msg_pools *pools, enum msg_pool_id id, uint64_t bytes)

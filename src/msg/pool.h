@@ -25,6 +25,16 @@ enum msg_pool_id {
     POOL_COUNT
 };
 
+/* One thread counts, and others may read the counts meanwhile: whole words, in no order. */
+static inline void msg_set(uint64_t *count, uint64_t value)
+{
+    __atomic_store_n(count, value, __ATOMIC_RELAXED);
+}
+static inline void msg_add(uint64_t *count, uint64_t by)
+{
+    msg_set(count, *count + by);
+}
+
 struct msg_pool {
     uint64_t used, peak, limit; /* bytes */
 };

@@ -108,7 +108,7 @@ bool msg_ring_grant(struct msg_engine *engine, uint32_t index)
     memcpy(packet.payload, &ring->token, sizeof ring->token);
     if (!msg_control(engine, index, &packet, sizeof ring->token))
         return false;
-    engine->counts.promoted++;
+    msg_add(&engine->counts.promoted, 1);
     return true;
 }
 

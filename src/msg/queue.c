@@ -122,10 +122,10 @@ static void accepted(struct msg_engine *engine, uint32_t index, uint32_t sequenc
         peer->in_flight--;
         if (request->handle) {
             request->state = STATE_RENDEZVOUS;
-            engine->counts.announced++;
+            msg_add(&engine->counts.announced, 1);
             continue;
         }
-        engine->counts.queued++;
+        msg_add(&engine->counts.queued, 1);
         msg_count(engine, peer->rank, request->data.bytes);
         msg_finish(request, 0);
     }
@@ -156,7 +156,7 @@ static void message(struct msg_engine *engine, uint32_t index, const struct msg_
         return; // follows one that was rejected: it comes again
     if (msg_arrive(engine, index, NULL, &packet->header, packet->payload) == ARRIVAL_HELD) {
         peer->flags |= PEER_REJECTING;
-        engine->counts.held++;
+        msg_add(&engine->counts.held, 1);
         msg_hold_update(engine, index);
     } else {
         peer->receive_sequence++;

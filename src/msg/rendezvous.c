@@ -89,6 +89,8 @@ int msg_copy_chunk(struct msg_engine *engine, struct msg_request *request, uint6
     while (bytes) {
         void *at;
         uint64_t together = msg_layout_piece(&request->data, offset, &at);
+        if (!together)
+            return -EINVAL; // a piece function that breaks its promise
         if (together > bytes)
             together = bytes;
         int error = engine->net->ops->bulk_get(engine->net, request->peer, &request->token, offset,
@@ -165,7 +167,7 @@ static void step_copy(struct msg_engine *engine, struct msg_request *request)
         request->found = 0;
     } else {
         request->transfer.finished = 0;
-        error = msg_copy_chunk(engine, request, request->done, bytes);
+        error = bytes ? msg_copy_chunk(engine, request, request->done, bytes) : -EINVAL;
         if (error > 0) {
             request->found = 1;
             return;
@@ -209,7 +211,7 @@ static void choose(struct msg_engine *engine, struct msg_request *request)
         request->mode = MODE_WANT_PIPE;
     if (request->mode == MODE_WANT_PIPE)
         return;
-    engine->counts.direct++;
+    msg_add(&engine->counts.direct, 1);
     if (engine->mapped && msg_wanted(request) >= engine->tuning.share_bytes)
         msg_share_ask(engine, request);
 }

@@ -49,6 +49,13 @@ static void add_request(struct text *text, const struct msg_request *request)
         add(text, "%s", what);
         return;
     }
+    if (request->kind == REQUEST_MATCHED) {
+        add(text,
+            "the message of %llu bytes from rank %d, tag %d, that leat_probe took out: it ends "
+            "once leat_recv_matched was called for it",
+            (unsigned long long)request->total, request->peer, request->tag);
+        return;
+    }
     if (request->kind == REQUEST_SEND)
         add(text, "the send of %llu bytes to rank %d, ", bytes, request->peer);
     else if (request->peer < 0)
@@ -112,6 +119,12 @@ void msg_describe(const struct msg_request *request)
         leat_fail(-ENOBUFS,
                   "%s: the message layer has no memory left for it; set LEAT_MSG_BUDGET "
                   "larger",
+                  buffer);
+        break;
+    case -EINVAL:
+        leat_fail(-EINVAL,
+                  "%s: the layout's piece function gave no bytes, or none could be had "
+                  "there; it has to give at least 1",
                   buffer);
         break;
     case -EPROTO:

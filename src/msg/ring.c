@@ -177,7 +177,7 @@ static bool send_bulk(struct msg_engine *engine, struct msg_ring_out *ring, int 
             return false; // what is written stays; the credits of the rest are nobody else's
         request->done += header.payload;
     }
-    engine->counts.bulk++;
+    msg_add(&engine->counts.bulk, 1);
     return true;
 }
 
@@ -194,7 +194,7 @@ static bool send_announced(struct msg_engine *engine, struct msg_ring_out *ring,
         return false;
     }
     request->state = STATE_RENDEZVOUS;
-    engine->counts.announced++;
+    msg_add(&engine->counts.announced, 1);
     return true;
 }
 
@@ -235,7 +235,7 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
         }
         sent = have_slots(engine, ring, 1) &&
                write_slot(engine, ring, peer->rank, &header, payload, (uint32_t)bytes);
-        engine->counts.inlined += sent;
+        msg_add(&engine->counts.inlined, sent);
     }
     if (!sent)
         return false;
@@ -392,7 +392,7 @@ static bool read_slot(struct msg_engine *engine, struct msg_ring_in *ring,
         msg_ring_drop_in(engine, index);
         msg_hold_update(engine, index);
         msg_peer_owe(engine, index, TODO_ENDED);
-        engine->counts.given_back++;
+        msg_add(&engine->counts.given_back, 1);
         return false;
     }
     enum arrival arrival = ARRIVAL_DONE;
@@ -403,7 +403,7 @@ static bool read_slot(struct msg_engine *engine, struct msg_ring_in *ring,
     if (arrival == ARRIVAL_HELD) {
         if (!ring->held) {
             ring->held = 1;
-            engine->counts.held++;
+            msg_add(&engine->counts.held, 1);
             msg_hold_update(engine, ring->peer);
         }
         return false;

@@ -160,7 +160,7 @@ void msg_share_ask(struct msg_engine *engine, struct msg_request *request)
     }
     request->produced = 0;
     request->mode = MODE_SHARE;
-    engine->counts.shared++;
+    msg_add(&engine->counts.shared, 1);
 }
 
 // A chunk could not be read: nobody claims any more, and what was claimed is all there will be.

@@ -125,6 +125,8 @@ static void taken(struct rank_thread *self)
         }
         msg_gives(self, -ETIMEDOUT, leat_probe(comm, 0, LEAT_ANY_TAG, 0, NULL, &other));
         msg_gives(self, -EINVAL, leat_cancel(&request[0]));
+        msg_gives(self, -ETIMEDOUT, leat_request_wait(list, 1, LEAT_WAIT_ALL, 0, NULL));
+        msg_says(self, "leat_recv_matched");
         msg_gives(self, -EINVAL, leat_recv_matched(msg_plain(NULL, 5), NULL, &request[1], 1));
         for (int i = 2 * SIZES - 1; i >= 0; i--)
             msg_fine(self, leat_recv_matched(memory[i].data, &status[i], &request[i], i % 4 == 0));

@@ -408,11 +408,13 @@ static void wrong_calls(struct rank_thread *self)
     REFUSED(leat_send(comm, none, 0, LEAT_ANY_TAG, 0, NULL), "tag -1");
     REFUSED(leat_send(comm, none, 0, 1, 4, NULL), "0x4");
     REFUSED(leat_send(comm, lost, 0, 1, 0, NULL), "16");
+    REFUSED(leat_send(comm, msg_plain(&none, UINT64_MAX), 0, 1, 0, NULL), "the address space");
     REFUSED(leat_recv(NULL, none, 0, 1, NULL, NULL), "comm");
     REFUSED(leat_recv(comm, none, 1, 1, NULL, NULL), "rank 1 of a communicator of 1");
     REFUSED(leat_recv(comm, none, -2, 1, NULL, NULL), "rank -2");
     REFUSED(leat_recv(comm, none, 0, -2, NULL, NULL), "tag -2");
     REFUSED(leat_recv(comm, lost, 0, 1, NULL, NULL), "16");
+    REFUSED(leat_recv(comm, msg_plain(&none, UINT64_MAX), 0, 1, NULL, NULL), "the address space");
     REFUSED(leat_probe(NULL, 0, 1, 0, NULL, NULL), "comm");
     REFUSED(leat_probe(comm, 1, 1, 0, NULL, NULL), "rank 1 of a communicator of 1");
     REFUSED(leat_probe(comm, 0, -2, 0, NULL, NULL), "tag -2");

@@ -7,169 +7,7 @@
 // seen, and rank 2's messages have to go on. Advantage: every check has a line that needs it.
 // Disadvantage: only what somebody has thought of; fuzz_msg_packet.c looks for the rest.
 
-#include "msg/internal.h"
-#include "support/memory_net.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define RANKS  3
-#define LARGE  65536
-#define ROUNDS 20
-
-struct stage {
-    struct memory_fabric *fabric;
-    struct msg_engine *engine;
-    leat_comm comm;
-    struct msg_net *other[RANKS];
-    char *memory[RANKS]; // of the others, LARGE bytes that can be named
-    struct msg_token token[RANKS];
-    leat_request wanted; // what rank 0 waits for from rank 1
-    char *room;          // of exactly that size
-    uint64_t now_ns;
-    uint32_t sequence[RANKS];
-    int dead; // 0: nobody
-};
-
-static const struct msg_tuning tuning = {.budget_bytes = 4 << 20,
-                                         .ring_slots = 16,
-                                         .ring_bulk_bytes = 1024,
-                                         .fragment_bytes = 128,
-                                         .eager_bytes = 500,
-                                         .direct_bytes = 2000,
-                                         .share_bytes = 8000,
-                                         .chunk_bytes = 4096,
-                                         .pipe_bytes = 4096,
-                                         .queue_window = 4,
-                                         .promote_after = 2,
-                                         .ring_limit = 2,
-                                         .handle_limit = 8};
-
-// ---- The stage ----
-
-static void run(struct stage *stage)
-{
-    for (int n = 0; n < ROUNDS; n++) {
-        stage->now_ns += 100;
-        msg_progress(stage->engine, stage->now_ns);
-        for (int rank = 1; rank < RANKS; rank++)
-            if (rank != stage->dead)
-                stage->other[rank]->ops->progress(stage->other[rank], stage->now_ns);
-    }
-}
-
-static void receive(struct stage *stage, leat_request *request, char *to, uint64_t bytes, int from,
-                    int tag)
-{
-    msg_start_receive(stage->engine, msg_request_of(request), &stage->comm, 0,
-                      (leat_data){.address = to, .bytes = bytes}, from, tag);
-}
-
-static void open_stage(struct stage *stage, bool map)
-{
-    const struct memory_options net = {.rank_count = RANKS,
-                                       .seed = 1,
-                                       .queue_packets = 64,
-                                       .map = map,
-                                       .map_exposed = map ? MEMORY_ALL : MEMORY_NONE,
-                                       .finish_later = map ? MEMORY_NONE : MEMORY_ALL,
-                                       .delay_ns = map ? 0 : 1000,
-                                       .hostile = true};
-    *stage = (struct stage){.fabric = memory_fabric_new(&net)};
-    assert_int_equal(msg_engine_open(memory_fabric_open(stage->fabric, 0), &tuning, &stage->engine),
-                     0);
-    stage->comm = (leat_comm){.engine = stage->engine, .rank_count = RANKS};
-    for (int rank = 1; rank < RANKS; rank++) {
-        stage->other[rank] = memory_fabric_open(stage->fabric, rank);
-        void *memory;
-        assert_int_equal(
-            stage->other[rank]->ops->alloc(stage->other[rank], LARGE, &memory, &stage->token[rank]),
-            0);
-        stage->memory[rank] = memory;
-    }
-    stage->room = malloc(1);
-    receive(stage, &stage->wanted, stage->room, 1, 1, 99);
-}
-
-static void close_stage(struct stage *stage)
-{
-    assert_true(stage->engine->pools.peak <= tuning.budget_bytes);
-    msg_engine_close(stage->engine);
-    for (int rank = 1; rank < RANKS; rank++) {
-        stage->other[rank]->ops->free(stage->other[rank], stage->memory[rank], LARGE);
-        stage->other[rank]->ops->close(stage->other[rank]);
-    }
-    assert_null(memory_fabric_check(stage->fabric));
-    memory_fabric_free(stage->fabric);
-    free(stage->room);
-}
-
-static void say(struct stage *stage, int rank, struct msg_header header, const void *payload,
-                uint32_t bytes)
-{
-    struct msg_packet packet = {.header = header};
-    packet.header.flag = (uint32_t)rank;
-    memcpy(packet.payload, payload, bytes);
-    assert_int_equal(stage->other[rank]->ops->queue_send(stage->other[rank], 0, &packet,
-                                                         (uint32_t)sizeof header + bytes),
-                     0);
-    run(stage);
-}
-
-static void say_message(struct stage *stage, int rank, int tag)
-{
-    const uint64_t word = 0x1122334455667788;
-    say(stage, rank,
-        (struct msg_header){.kind = WIRE_EAGER,
-                            .payload = 8,
-                            .bytes = 8,
-                            .tag = tag,
-                            .sequence = stage->sequence[rank]++},
-        &word, 8);
-}
-
-// The next packet of a kind that the engine has said to a rank; others are passed over.
-static bool hear(struct stage *stage, int rank, uint8_t kind, struct msg_packet *heard)
-{
-    struct msg_net *net = stage->other[rank];
-    uint32_t bytes;
-    const void *packet;
-    bool found = false;
-    while (!found && (packet = net->ops->queue_peek(net, &bytes)) != NULL) {
-        memset(heard, 0, sizeof *heard);
-        memcpy(heard, packet, bytes);
-        net->ops->queue_release(net);
-        found = heard->header.kind == kind;
-    }
-    return found;
-}
-
-// The receive from rank 1 has ended, and says why; rank 2's messages come as before.
-static void expect_fault(struct stage *stage, const char *name, const char *text)
-{
-    leat_request *const wanted = &stage->wanted;
-    run(stage);
-    int error = leat_request_wait(&wanted, 1, LEAT_WAIT_ALL, 0, NULL);
-    if (error != -EPROTO || !strstr(leat_error_detail(), text) ||
-        !strstr(leat_error_detail(), "rank 1 has sent what cannot be"))
-        fail_msg("%s: %d, %s; expected \"%s\"", name, error, leat_error_detail(), text);
-    leat_request late, other, *both[] = {&late, &other};
-    uint64_t word = 0;
-    char one;
-    receive(stage, &late, &one, 1, 1, 3);
-    assert_int_equal(leat_request_wait(&both[0], 1, LEAT_WAIT_ALL, 0, NULL), -EPROTO);
-    receive(stage, &other, (char *)&word, 8, 2, 4);
-    say_message(stage, 2, 4);
-    assert_int_equal(leat_request_wait(&both[1], 1, LEAT_WAIT_ALL, 0, NULL), 0);
-    assert_true(word == 0x1122334455667788);
-}
+#include "unit/msg_stage.h"
 
 // ---- Packets ----
 
@@ -215,7 +53,7 @@ static void test_packets_that_cannot_be(void **state)
     const uint8_t payload[MSG_PACKET_PAYLOAD] = {1, 2, 3};
     for (size_t i = 0; i < sizeof packets / sizeof *packets; i++) {
         struct stage stage;
-        open_stage(&stage, true);
+        open_stage(&stage, REACH_ALL);
         say(&stage, 1, packets[i].header, payload, packets[i].bytes);
         expect_fault(&stage, packets[i].name, packets[i].text);
         close_stage(&stage);
@@ -227,7 +65,7 @@ static void test_packets_of_nobody_are_passed_over(void **state)
     (void)state;
     for (int what = 0; what < 2; what++) {
         struct stage stage;
-        open_stage(&stage, true);
+        open_stage(&stage, REACH_ALL);
         struct msg_header header = {.kind = WIRE_EAGER, .flag = what ? UINT32_MAX : RANKS};
         uint32_t bytes = what ? 3 : (uint32_t)sizeof header;
         stage.other[1]->ops->queue_send(stage.other[1], 0, &header, bytes);
@@ -309,7 +147,7 @@ static void test_slots_that_cannot_be(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         struct stage stage;
-        open_stage(&stage, true);
+        open_stage(&stage, REACH_ALL);
         write_slot(open_ring(&stage), 0, slots[i].header, slots[i].word);
         expect_fault(&stage, slots[i].name, slots[i].text);
         close_stage(&stage);
@@ -327,7 +165,7 @@ static void test_a_message_that_breaks_off(void **state)
     (void)state;
     for (int what = 0; what < 4; what++) {
         struct stage stage;
-        open_stage(&stage, true);
+        open_stage(&stage, REACH_ALL);
         char *ring = open_ring(&stage), data[100];
         leat_request request, *const wanted = &request;
         if (what % 2)
@@ -348,7 +186,7 @@ static void test_a_held_message_that_breaks_off(void **state)
 {
     (void)state;
     struct stage stage;
-    open_stage(&stage, true);
+    open_stage(&stage, REACH_ALL);
     char *ring = open_ring(&stage), data[100];
     struct msg_pool *pool = stage.engine->pools.pool;
     pool[POOL_HEADERS].limit = pool[POOL_HEADERS].used;
@@ -385,7 +223,7 @@ static void test_credit_for_what_was_not_written(void **state)
 {
     (void)state;
     struct stage stage;
-    open_stage(&stage, true);
+    open_stage(&stage, REACH_ALL);
     say(&stage, 1, (struct msg_header){.kind = WIRE_GRANT, .payload = 24}, &stage.token[1], 24);
     struct msg_packet packet;
     assert_true(hear(&stage, 1, WIRE_SWITCH, &packet));
@@ -408,7 +246,7 @@ static void test_clearances_that_cannot_be(void **state)
     };
     for (size_t i = 0; i < sizeof clears / sizeof *clears; i++) {
         struct stage stage;
-        open_stage(&stage, true);
+        open_stage(&stage, REACH_ALL);
         char *data = malloc(16384);
         leat_request request, *const sent = &request;
         send_large(&stage, &request, data, 16384);
@@ -437,7 +275,7 @@ static void test_chunks_that_are_claimed_again(void **state)
 {
     (void)state;
     struct stage stage;
-    open_stage(&stage, true);
+    open_stage(&stage, REACH_ALL);
     uint64_t bytes, *line = memory_fabric_memory(stage.fabric, 0, 0, &bytes);
     char *data = malloc(16384);
     leat_request request, *const wanted = &request;
@@ -478,7 +316,7 @@ static void test_help_that_never_ends(void **state)
 {
     (void)state;
     struct stage stage;
-    open_stage(&stage, true);
+    open_stage(&stage, REACH_ALL);
     char *data = calloc(1, 16384);
     leat_request request;
     send_large(&stage, &request, data, 16384);
@@ -517,7 +355,7 @@ static void test_a_copy_outlasts_its_sender(void **state)
 {
     (void)state;
     struct stage stage;
-    open_stage(&stage, false);
+    open_stage(&stage, REACH_NOTHING);
     char *data = malloc(LARGE);
     leat_request request, *const wanted = &request;
     receive(&stage, &request, data, LARGE, 1, 0);
@@ -546,6 +384,42 @@ static void test_a_copy_outlasts_its_sender(void **state)
     close_stage(&stage);
 }
 
+// Not a peer but the caller breaks a promise; it must not keep us for ever.
+static uint64_t no_piece(void *user, void *address, uint64_t offset, void **at)
+{
+    (void)user;
+    (void)offset;
+    *at = address;
+    return 0;
+}
+
+static void test_a_layout_that_gives_no_bytes(void **state)
+{
+    (void)state;
+    for (enum reach reach = REACH_NOTHING; reach <= REACH_RINGS; reach += 2) {
+        struct stage stage;
+        open_stage(&stage, reach);
+        char byte;
+        const leat_layout layout = {.size = sizeof layout, .piece = no_piece};
+        leat_request request, *const wanted = &request;
+        msg_start_receive(stage.engine, msg_request_of(&request), &stage.comm, 0,
+                          (leat_data){.address = &byte, .bytes = LARGE, .layout = &layout}, 1, 0);
+        struct msg_net *net = stage.other[1];
+        struct msg_token token;
+        assert_int_equal(net->ops->expose(net, 0, stage.memory[1], LARGE, &token), 0);
+        say(&stage, 1,
+            (struct msg_header){
+                .kind = WIRE_ANNOUNCE, .payload = 24, .bytes = LARGE, .handle = 1, .sequence = 0},
+            &token, 24);
+        for (int n = 0; n < 10; n++)
+            run(&stage);
+        assert_int_equal(leat_request_wait(&wanted, 1, LEAT_WAIT_ALL, 0, NULL), -EINVAL);
+        assert_non_null(strstr(leat_error_detail(), "piece function"));
+        net->ops->hide(net, &token);
+        close_stage(&stage);
+    }
+}
+
 // ---- Peers that are gone in the middle of a search ----
 
 static void hold_back(struct stage *stage, int rank)
@@ -558,7 +432,7 @@ static void test_a_search_survives_whom_it_asked(void **state)
     (void)state;
     struct stage stage;
     struct msg_packet packet;
-    open_stage(&stage, true);
+    open_stage(&stage, REACH_ALL);
     hold_back(&stage, 1);
     assert_true(hear(&stage, 1, WIRE_FIND, &packet)); // for `wanted`; it is never answered
     memory_fabric_kill(stage.fabric, 1);
@@ -584,7 +458,7 @@ static void test_a_search_ends_at_more_than_a_ring_holds(void **state)
     (void)state;
     struct stage stage;
     struct msg_packet packet;
-    open_stage(&stage, true);
+    open_stage(&stage, REACH_ALL);
     open_ring(&stage);
     hold_back(&stage, 1);
     assert_true(hear(&stage, 1, WIRE_FIND, &packet));
@@ -606,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_chunks_that_are_claimed_again),
         cmocka_unit_test(test_help_that_never_ends),
         cmocka_unit_test(test_a_copy_outlasts_its_sender),
+        cmocka_unit_test(test_a_layout_that_gives_no_bytes),
         cmocka_unit_test(test_a_search_survives_whom_it_asked),
         cmocka_unit_test(test_a_search_ends_at_more_than_a_ring_holds),
     };
