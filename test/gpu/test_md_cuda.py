@@ -22,6 +22,10 @@ def test_images_and_other_grids(directory):
     md_device.agrees_with_images(directory, md_device.devices()[-1])
 
 
+def test_free_atoms_and_excluded_pairs(directory):
+    md_device.free_atoms_and_pairs(directory, md_device.devices()[-1])
+
+
 def test_overlapping_atoms_are_refused(directory):
     md_device.refuses_atoms_on_top_of_each_other(directory, md_device.devices()[-1])
 

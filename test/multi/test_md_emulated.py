@@ -28,6 +28,10 @@ def test_atoms_move_as_on_the_cpu(directory):
     md_device.moves_alike(directory, DEVICE, steps=24, **md_device.SUMS)
 
 
+def test_free_atoms_and_excluded_pairs(directory):
+    md_device.free_atoms_and_pairs(directory, PROCESSES)
+
+
 def test_plain_steps_do_not_wait(directory):
     md_device.counts_no_waits_in_plain_steps(directory, PROCESSES)
 

@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 
+import inputs
 import leat_md
 
 MODES = ("fused", "host", "stream", "pulse", "resident")
@@ -67,6 +68,24 @@ def agrees_with_images(directory, device):
         leat_md.assert_agrees(done, 1e-5, truth.report()["energy"], truth.forces)
 
 
+def free_atoms_and_pairs(directory, device, steps=24):
+    """Argon without a shift; and in pairs with charges, whose excluded atoms move by themselves."""
+    gro, top, mdp = inputs.argon(directory, nsteps=steps, vdw_modifier="none",
+                                 verlet_buffer_tolerance="1e-7")
+    text = top.read_text(encoding="utf-8")
+    pairs = pathlib.Path(directory) / "pairs.top"
+    pairs.write_text(text.replace("1 AR 1 AR AR 1 0.0", "1 AR 1 AR AR 1 0.3\n2 AR 1 AR AR 2 -0.3\n"
+                                  "[ exclusions ]\n1 2").replace("Argon 512", "Argon 256"),
+                     encoding="utf-8")
+    for files in ((gro, top, mdp), (gro, pairs, mdp)):
+        for length in (0, steps):
+            cpu = leat_md.run(directory, files, *DOUBLE, "--steps", length)
+            for split in (("-n", 1), ("-n", 2)):
+                done = leat_md.run(directory, files, *device, *split, "--steps", length)
+                leat_md.assert_agrees(done, 3e-5 if length else 1e-5, cpu.report()["energy"],
+                                      cpu.forces)
+
+
 def wide(directory, **settings):
     """The shipped water with a buffer that no pair crosses."""
     gro, top, mdp = leat_md.water()
@@ -80,7 +99,7 @@ def moves_alike(directory, device, steps=45, **settings):
     cpu = leat_md.run(directory, files, "--steps", steps, *DOUBLE)
     for ranks in (1, 2, 8):
         done = leat_md.run(directory, files, "--steps", steps, *device, *splits(ranks, "2x2x2"))
-        leat_md.assert_agrees(done, 1e-4, cpu.report()["energy"], cpu.forces)
+        leat_md.assert_agrees(done, 3e-5, cpu.report()["energy"], cpu.forces)
         for term in ("kinetic", "total", "conserved"):
             one, other = (run.report()["energy"][term] for run in (done, cpu))
             assert abs(one - other) <= 2e-5 * abs(other), (done.command, term, one, other)
