@@ -25,8 +25,8 @@
 struct row {
     int hops;
     double latency_ns, asked_ns, large_ns;
-    uint64_t eager_bytes, eager_own_bytes;
-    bool asked; /* --bytes was given */
+    uint64_t eager_bytes, eager_own_bytes; /* 0: announcing is never faster */
+    bool asked;                            /* --bytes was given */
 };
 
 enum protocol { OWN, EAGER, ANNOUNCED };
@@ -72,7 +72,7 @@ static int find_limit(const struct torus_request *request, const int32_t *place,
         else
             high = middle;
     }
-    *limit = low;
+    *limit = high < MOST_EAGER ? low : 0;
     sim_job_close(&eager);
     sim_job_close(&announced);
     return error;
@@ -202,8 +202,11 @@ static void print_text(const struct torus_request *request, const struct row *ro
         printf("  us of %llu", (unsigned long long)request->bytes);
     putchar('\n');
     for (int i = 0; i < count; i++) {
-        printf("%5d  %8.3f  %8.3f  %11llu  %8llu", rows[i].hops, rows[i].latency_ns * 1e-3,
-               rate(LARGE_BYTES, rows[i].large_ns), (unsigned long long)rows[i].eager_bytes,
+        char limit[32] = "none";
+        if (rows[i].eager_bytes)
+            snprintf(limit, sizeof limit, "%llu", (unsigned long long)rows[i].eager_bytes);
+        printf("%5d  %8.3f  %8.3f  %11s  %8llu", rows[i].hops, rows[i].latency_ns * 1e-3,
+               rate(LARGE_BYTES, rows[i].large_ns), limit,
                (unsigned long long)rows[i].eager_own_bytes);
         if (rows[i].asked)
             printf("  %8.3f", rows[i].asked_ns * 1e-3);

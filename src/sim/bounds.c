@@ -14,13 +14,32 @@
 #include <string.h>
 
 struct figures {
-    double link_s, interfaces_s, path_s, both_s; // a byte; 0: no limit
-    double latency_s;                            // of the shortest way
+    double link_s, links_s, interfaces_s, path_s, both_s; // a byte; 0: no limit
+    double latency_s;                                     // of the shortest way
 };
 
 static double seconds_of(double gb_per_s)
 {
     return gb_per_s > 0 ? 1e-9 / gb_per_s : 0;
+}
+
+// What all links together take from the node that has most.
+static double all_links(const struct sim_job *job)
+{
+    const struct sim_topology *topology = &job->topology;
+    double most = 0;
+    for (int rank = 0; rank < job->rank_count; rank++) {
+        uint32_t node = (uint32_t)job->node[rank], count = topology->ops->out_count(topology, node);
+        double sum = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            struct sim_link link;
+            uint32_t index = topology->ops->out_link(topology, node, i);
+            if (index != SIM_LINK_NONE && !sim_link_get(topology, index, &link))
+                sum += link.gb_per_s;
+        }
+        most = sum > most ? sum : most;
+    }
+    return most;
 }
 
 static struct figures figures_of(const struct sim_job *job)
@@ -32,6 +51,7 @@ static struct figures figures_of(const struct sim_job *job)
         if (!sim_link_get(&job->topology, i, &one) && one.gb_per_s > link)
             link = one.gb_per_s;
     return (struct figures){.link_s = seconds_of(link),
+                            .links_s = seconds_of(all_links(job)),
                             .interfaces_s = seconds_of(machine->tni_gb_per_s * machine->tni_count),
                             .path_s = seconds_of(machine->node_gb_per_s),
                             .both_s = seconds_of(machine->node_both_gb_per_s),
@@ -51,6 +71,7 @@ static struct sim_bound of_loads(const struct figures *figures, double out, doub
 {
     struct sim_bound bound = {.limit = "links", .bandwidth_seconds = link * figures->link_s};
     double most = out > in ? out : in;
+    raise(&bound, most * figures->links_s, "links");
     raise(&bound, most * figures->interfaces_s, "interfaces");
     raise(&bound, most * figures->path_s, "node path");
     raise(&bound, (out + in) * figures->both_s, "node path");

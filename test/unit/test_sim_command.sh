@@ -96,6 +96,10 @@ json 'abs(j["distances"][0]["eager_limit_bytes"] / 18e3 - 1) < 0.2'
 json 'abs(j["distances"][-1]["eager_limit_bytes"] / 60e3 - 1) < 0.2'
 json 'all(abs(d["eager_limit_bytes"] / d["eager_limit_set_bytes"] - 1) < 0.05 for d in j["distances"])'
 json 'all(abs((d["latency_us"] - j["distances"][0]["latency_us"]) / (d["hops"] - 1) - 0.1) < 0.001 for d in j["distances"][1:])'
+expect 0 gpu-cluster pingpong --json
+json '[d["hops"] for d in j["distances"]] == [2, 4, 8] and j["distances"][0]["gb_per_s"] > 4 * j["distances"][1]["gb_per_s"]'
+expect 0 gpu-cluster alltoall --nodes 32 --bytes 64K --json
+json 'j["checked"] and j["gb_per_s"] < j["bound_gb_per_s"] < 500'
 expect 0 k pingpong --hops 3 --bytes 100
 says out "us of 100"
 
