@@ -13,6 +13,7 @@
 #include "leat_side.h"
 
 #include "core/error.h"
+#include "halo/halo_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -132,10 +133,11 @@ static int consume_block(void *user, uint32_t block, uint32_t block_count, uint6
 
 static int run_resident(struct side_rank *rank, uint64_t count, bool consume)
 {
+    const bool calls = consume && !rank->slice.reverse && !rank->stream.stream;
     const leat_step step = {.size = sizeof step,
                             .forward_field = rank->slice.reverse ? -1 : 0,
                             .reverse_field = rank->slice.reverse ? 0 : -1,
-                            .consume = consume && !rank->slice.reverse ? consume_block : NULL,
+                            .consume = calls ? consume_block : NULL,
                             .user = rank};
     leat_halo_info info = {.size = sizeof info};
     leat_halo_info_get(rank->halo, &info);
@@ -235,8 +237,9 @@ static int agree(struct side_rank *rank, int error)
 static int prepare(struct side_rank *rank, const struct gpu_slice *slice)
 {
     int error = open_slice(rank, slice);
-    if (!error && slice->consume && rank->side->mode == LEAT_MODE_RESIDENT && rank->stream.stream)
-        error = run_resident(rank, 1, true);
+    if (!error && slice->consume && rank->side->mode == LEAT_MODE_RESIDENT && rank->stream.stream &&
+        !rank->halo->stamp)
+        error = halo_run_reads(rank->halo, 0);
     return error ? error : capture(rank);
 }
 

@@ -2,8 +2,8 @@
 // The CUDA device's kernels: the sources of the CPU device, compiled unchanged, and how a launch
 // finds them.
 //
-// Algorithm: one grid covers all domains that share the GPU, each with its own run of blocks. A
-// kernel comes twice: with its arguments carried along by the launch, where there is one domain and
+// Algorithm: one grid covers all domains that share the GPU, each with its own run of blocks. Short
+// kernels come twice: with its arguments carried along by the launch, where there is one domain and
 // they are small enough (they are in the constant bank then, and no load of them is waited for), or
 // with their addresses. Advantage: one kernel source, one protocol. Disadvantage: what the CPU
 // device cannot express (shared memory, bulk copies) needs words in kernel.h first.
@@ -19,13 +19,7 @@
 
 #include "halo/kernels.inc"
 
-#define GLOBAL(id, name)                                                                           \
-    static __global__ void __launch_bounds__(CUDA_THREADS)                                         \
-        name##_near(const __grid_constant__ struct cuda_near near)                                 \
-    {                                                                                              \
-        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
-        name(&grid, near.arguments, near.choice, near.turn);                                       \
-    }                                                                                              \
+#define FAR(id, name)                                                                              \
     static __global__ void __launch_bounds__(CUDA_THREADS)                                         \
         name##_far(const __grid_constant__ struct cuda_far far)                                    \
     {                                                                                              \
@@ -36,12 +30,32 @@
         struct k_grid grid = {blockIdx.x - begin, far.end[domain] - begin};                        \
         name(&grid, far.arguments[domain], far.choice[domain], far.turn[domain]);                  \
     }
-LEAT_KERNELS(GLOBAL)
+LEAT_KERNELS(FAR)
+
+/* Those whose time is not much more than a launch's. */
+#define NEAR_KERNELS(X)                                                                            \
+    X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
+    X(FUSED_FORWARD_F64, fused_forward_f64)                                                        \
+    X(FUSED_REVERSE_F32, fused_reverse_f32)                                                        \
+    X(FUSED_REVERSE_F64, fused_reverse_f64)                                                        \
+    X(RESIDENT, resident)
+#define NEAR(id, name)                                                                             \
+    static __global__ void __launch_bounds__(CUDA_THREADS)                                         \
+        name##_near(const __grid_constant__ struct cuda_near near)                                 \
+    {                                                                                              \
+        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
+        name(&grid, near.arguments, near.choice, near.turn);                                       \
+    }
+NEAR_KERNELS(NEAR)
 
 extern "C" const void *leat_cuda_kernel(enum kernel_id kernel, int near)
 {
-#define ENTRY(id, name) {(const void *)name##_far, (const void *)name##_near},
-    static const void *const entry[KERNEL_COUNT][2] = {LEAT_KERNELS(ENTRY)};
-#undef ENTRY
-    return (unsigned)kernel < KERNEL_COUNT ? entry[kernel][near != 0] : NULL;
+#define FAR_ENTRY(id, name)  (const void *)name##_far,
+#define NEAR_ENTRY(id, name) near_entry[KERNEL_##id] = (const void *)name##_near;
+    static const void *const far_entry[KERNEL_COUNT] = {LEAT_KERNELS(FAR_ENTRY)};
+    const void *near_entry[KERNEL_COUNT] = {NULL};
+    NEAR_KERNELS(NEAR_ENTRY)
+    if ((unsigned)kernel >= KERNEL_COUNT)
+        return NULL;
+    return near ? near_entry[kernel] : far_entry[kernel];
 }

@@ -11,7 +11,7 @@
 
 #define CUDA_THREADS     512  /* lanes of a block */
 #define CUDA_DOMAINS_MAX 32   /* ranks of one GPU */
-#define CUDA_NEAR_BYTES  3840 /* of arguments that a launch carries along */
+#define CUDA_NEAR_BYTES  2048 /* of arguments that a launch carries along */
 
 struct cuda_near {
     uint64_t turn;
@@ -30,7 +30,7 @@ struct cuda_far {
 extern "C" {
 #endif
 
-/* The kernel's entry point, or NULL for a number that has none. */
+/* The kernel's entry point, or NULL where it has none of that kind. */
 const void *leat_cuda_kernel(enum kernel_id kernel, int near);
 
 #ifdef __cplusplus

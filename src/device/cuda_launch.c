@@ -13,6 +13,7 @@
 #include "core/job.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,10 +51,12 @@ struct device_gang {
 int leat_cuda_load_kernels(struct cuda_device *device)
 {
     for (int kernel = 0; kernel < KERNEL_COUNT; kernel++) {
-        int fit[2] = {0, 0};
+        int fit[2] = {INT_MAX, INT_MAX};
         for (int near = 0; near < 2; near++) {
             struct cudaFuncAttributes attributes;
             const void *entry = leat_cuda_kernel((enum kernel_id)kernel, near);
+            if (!entry)
+                continue;
             cudaError_t failed = cudaFuncGetAttributes(&attributes, entry);
             if (failed == cudaSuccess)
                 failed = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit[near], entry,
@@ -92,7 +95,7 @@ static int start(const struct cuda_device *device, const void *entry, uint32_t b
                                  .blockDim = {CUDA_THREADS, 1, 1},
                                  .stream = device->stream,
                                  .attrs = &attribute,
-                                 .numAttrs = cooperative ? 1 : 0};
+                                 .numAttrs = cooperative && !getenv("LEATX_PLAIN") ? 1 : 0};
     void *arguments[] = {argument};
     cudaError_t failed = cudaLaunchKernelExC(&config, entry, arguments);
     if (failed == cudaSuccess)
@@ -118,7 +121,8 @@ static int launch_one(struct cuda_device *device, const struct device_launch *la
 {
     uint32_t blocks = blocks_for(device, launch);
     const struct device_memory *arguments = launch->arguments;
-    if (arguments->bytes > CUDA_NEAR_BYTES) {
+    const void *entry = leat_cuda_kernel(launch->kernel, 1);
+    if (!entry || arguments->bytes > CUDA_NEAR_BYTES) {
         struct cuda_far far = {.end = {blocks},
                                .choice = {launch->choice},
                                .turn = {turn_of(device, launch)},
@@ -129,7 +133,7 @@ static int launch_one(struct cuda_device *device, const struct device_launch *la
     near.choice = launch->choice;
     near.turn = turn_of(device, launch);
     memcpy(near.arguments, arguments->host, arguments->bytes);
-    return start(device, leat_cuda_kernel(launch->kernel, 1), blocks, launch->gang, &near);
+    return start(device, entry, blocks, launch->gang, &near);
 }
 
 // ---- Gangs ----

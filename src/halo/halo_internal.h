@@ -86,6 +86,7 @@ struct leat_halo {
     struct device_memory staging;
     const struct k_stamp *stamp; /* a resident loop's own consumer, in device memory; or NULL */
     bool stamp_reads_only;
+    struct device_memory reader;    /* such a consumer, made by halo_run_reads */
     struct device_memory run, loop; /* k_resident with its fields, k_loop; in resident mode */
 };
 
@@ -150,6 +151,9 @@ int halo_kernel_error(struct leat_halo *halo, int field, enum leat_direction dir
 int halo_check_report(struct leat_halo *halo);
 
 /* ---- resident.c ---- */
+/* For benchmarks: the loop reads every ghost of the field, each in another block than the one that
+ * received it. */
+int halo_run_reads(struct leat_halo *halo, int field);
 /* The loop's memory, which is taken before any kernel of the halo runs. */
 int halo_run_alloc(struct leat_halo *halo);
 

@@ -88,6 +88,28 @@ static uint32_t put_field(struct leat_halo *halo, int f, size_t *bytes)
     return (uint32_t)at;
 }
 
+int halo_run_reads(struct leat_halo *halo, int f)
+{
+    struct device *device = halo->job->device;
+    const struct k_field *field = halo_kernel(halo, f);
+    int error = device->ops->alloc(device, sizeof(struct k_stamp) + sizeof(struct k_stamp_found),
+                                   &halo->reader);
+    if (error)
+        return error;
+    *(struct k_stamp *)halo->reader.host = (struct k_stamp){
+        .x = field->base,
+        .home_count = field->home_count,
+        .ghost_count = field->ghost_count,
+        .components = (uint32_t)field->components,
+        .zones = field->zones,
+        .reads_only = 1,
+        .found = (struct k_stamp_found *)(void *)((struct k_stamp *)halo->reader.address + 1),
+    };
+    halo->stamp = halo->reader.address;
+    halo->stamp_reads_only = true;
+    return device->ops->publish(device, &halo->reader);
+}
+
 // What is read after the exchange has to be read by all blocks before it is overwritten: by the way
 // back, by what the caller's advance does, or by the next exchange, unless that lands elsewhere.
 static uint32_t barriers_of(const struct leat_halo *halo, const leat_step *step)
