@@ -26,13 +26,18 @@ enum {
     OPTION_JITTER,
     OPTION_COLD,
     OPTION_SVG,
+    OPTION_GRO,
+    OPTION_TILE,
+    OPTION_CUTOFF,
+    OPTION_ATOM_NS,
+    OPTION_STEPS,
     OPTION_JSON
 };
 
 #define BYTES_MOST (UINT64_C(1) << 34)
 
 const char *const torus_names[TORUS_WHATS] = {"bcast",    "allreduce", "alltoall", "barrier",
-                                              "exchange", "pingpong",  "memory"};
+                                              "exchange", "pingpong",  "memory",   "md-halo"};
 
 static const struct option_row rows[] = {
     {OPTION_NODES, "nodes", "AxBxC",
@@ -49,20 +54,27 @@ static const struct option_row rows[] = {
     {OPTION_JITTER, "jitter", "NS", "ranks begin up to so much later, as drawn (0)"},
     {OPTION_COLD, "cold", NULL, "no operation goes before, so rings are still to be granted"},
     {OPTION_SVG, "svg", "FILE", "write link loads and a time line as a picture"},
+    {OPTION_GRO, "gro", "FILE", "md-halo: coordinates of the input, in an upright box"},
+    {OPTION_TILE, "tile", "AxBxC", "md-halo: the input so many times in each direction (1x1x1)"},
+    {OPTION_CUTOFF, "cutoff", "NM", "md-halo: the list's cut-off (1.0)"},
+    {OPTION_ATOM_NS, "atom-ns", "NS", "md-halo: computing a step, an atom, in one domain (0)"},
+    {OPTION_STEPS, "steps", "N", "md-halo: steps that are timed, after three (20)"},
     {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.torus/1)"},
 };
 
 static const struct option_table table = {
     .command = "torus",
-    .synopsis = "MACHINE bcast|allreduce|alltoall|barrier|exchange|pingpong|memory [--nodes AxBxC] "
-                "[--bytes N] [--algorithm NAME] [--json]",
+    .synopsis =
+        "MACHINE bcast|allreduce|alltoall|barrier|exchange|pingpong|memory|md-halo [--nodes AxBxC] "
+        "[--bytes N] [--algorithm NAME] [--json]",
     .summary =
         "Runs the real message code of all ranks in one process, in virtual time, on the machine "
         "that the file MACHINE models (or the shipped one of that name: k, gpu-cluster). Results "
         "are checked, every byte of every rank; the exit status is 1 when one is wrong. Printed: "
         "the time, the rate, and what no run can be faster than on that machine. exchange sends to "
         "and receives from both neighbours on each side of the job's torus. memory has one real "
-        "endpoint talk to all others, and says what it holds.",
+        "endpoint talk to all others, and says what it holds. md-halo takes an input, cuts its box "
+        "into a domain a node, and times steps of halo exchange, forwarded and with one hop.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
 };
@@ -145,6 +157,21 @@ static void read_option(struct option_reader *reader, struct torus_request *requ
     case OPTION_COLD:
         request->warm = false;
         break;
+    case OPTION_GRO:
+        request->gro = reader->value;
+        break;
+    case OPTION_TILE:
+        options_grid(reader, request->tile);
+        break;
+    case OPTION_CUTOFF:
+        options_number(reader, 1e-3, 1e3, &request->cutoff_nm);
+        break;
+    case OPTION_ATOM_NS:
+        options_number(reader, 0, 1e9, &request->atom_ns);
+        break;
+    case OPTION_STEPS:
+        options_integer(reader, 1, 100000, &request->steps);
+        break;
     case OPTION_SVG:
         request->svg = reader->value;
         break;
@@ -174,7 +201,7 @@ static int read_what(struct option_reader *reader, struct torus_request *request
         return options_error(reader, "\"%s\" is nothing to do; did you mean %s?", name, guess.best);
     return options_error(reader,
                          "\"%s\" is nothing to do; there are bcast, allreduce, alltoall, "
-                         "barrier, exchange, pingpong and memory",
+                         "barrier, exchange, pingpong, memory and md-halo",
                          name);
 }
 
@@ -231,6 +258,8 @@ static int run(const struct torus_request *request)
         return torus_pingpong(request);
     case TORUS_MEMORY:
         return torus_memory(request);
+    case TORUS_HALO:
+        return torus_halo(request);
     default:
         return torus_collective(request);
     }
@@ -238,7 +267,8 @@ static int run(const struct torus_request *request)
 
 int cmd_torus(int argc, char **argv)
 {
-    struct torus_request request = {.hops = -1, .seed = 1, .warm = true};
+    struct torus_request request = {
+        .hops = -1, .seed = 1, .warm = true, .tile = {1, 1, 1}, .steps = 20, .cutoff_nm = 1};
     struct option_reader reader;
     options_begin(&reader, &table, argc, argv);
     while (options_next(&reader))
@@ -248,6 +278,8 @@ int cmd_torus(int argc, char **argv)
     int status = read_what(&reader, &request);
     if (status >= 0)
         return status;
+    if (request.what == TORUS_HALO && !request.gro)
+        return options_error(&reader, "md-halo needs an input: --gro FILE");
     if (!request.bytes && request.what != TORUS_PINGPONG)
         request.bytes =
             request.what == TORUS_ALLTOALL || request.what == TORUS_MEMORY ? 8 : 1 << 20;

@@ -22,6 +22,7 @@ enum torus_what {
     TORUS_EXCHANGE,
     TORUS_PINGPONG,
     TORUS_MEMORY,
+    TORUS_HALO,
     TORUS_WHATS
 };
 
@@ -40,6 +41,10 @@ struct torus_request {
     bool warm; /* an operation of few bytes goes before */
     bool json;
     const char *svg; /* file, or NULL */
+    /* md-halo */
+    const char *gro;
+    int tile[3], steps;
+    double cutoff_nm, atom_ns;
 };
 
 /* A request as a job, with the tuning of the machine; `tuning` is the caller's. */
@@ -53,6 +58,7 @@ int torus_ranks(const struct torus_request *request, int *ranks);
 int torus_collective(const struct torus_request *request);
 int torus_pingpong(const struct torus_request *request);
 int torus_memory(const struct torus_request *request);
+int torus_halo(const struct torus_request *request);
 
 /* Prints an object and lets go of it; the exit status. */
 int torus_print(json_t *object);

@@ -108,6 +108,27 @@ expect 0 k memory --nodes 48x6x4 --json
 json '[b["rings_in"] for b in j["bounds"]] == [0, 339, 1024, 1151] and j["checked"]'
 json 'all(b["used_bytes"] <= b["peak_bytes"] <= b["budget_bytes"] for b in j["bounds"])'
 
+# A halo: as many ghosts as the eighth shell holds at even density, and both kinds right.
+water=$source/test/data/water.gro
+expect 0 k md-halo --gro "$water" --nodes 4x6x4 --tile 2x3x2 --cutoff 0.9 --steps 5 --json
+json 'j["checked"] and j["atoms"] == 36000 and j["ranks"] == 96 and j["steps"] == 5'
+json 'abs(j["ghosts_mean"] / (375 * (lambda r: 3 * r + 3 * 3.14159 / 4 * r ** 2 + 3.14159 / 6 * r ** 3)(0.9 / 1.55371)) - 1) < 0.02'
+json '0 < j["onehop_step_us"] and 0 < j["forwarded_step_us"] < 100'
+cp "$scratch/out" "$scratch/halo"
+expect 0 k md-halo --gro "$water" --nodes 4x6x4 --tile 2x3x2 --cutoff 0.9 --steps 5 --atom-ns 20 --json
+json 'abs(j["onehop_step_us"] - json.load(open("'"$scratch/halo"'"))["onehop_step_us"] - 7.5) < 2.5'
+expect 0 gpu-cluster md-halo --gro "$water" --nodes 2x2x1
+says out "right at all ranks"
+expect 2 k md-halo --nodes 2x2x2
+says err "--gro FILE"
+expect 1 k md-halo --gro "$water" --nodes 4
+says err "--nodes AxBxC"
+expect 1 k md-halo --gro "$water" --nodes 4x1x1
+says err "0.776"
+expect 1 k md-halo --gro "$scratch/none.gro" --nodes 2x2x2
+says err "none.gro"
+expect 2 k md-halo --gro "$water" --nodes 2x2x2 --cutoff -1
+
 # Text, pictures, and the same run twice.
 expect 0 k bcast --nodes 4x6x4 --bytes 1M --svg "$scratch/loads.svg"
 says out "right at all ranks"
