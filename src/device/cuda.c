@@ -191,7 +191,8 @@ static void cuda_close(struct device *base)
 
 static const struct device_ops cuda_ops = {.name = "cuda",
                                            .asynchronous = true,
-                                           .packets = 32768,
+                                           .packets = 65536,
+                                           .resident_packets = 400000,
                                            .close = cuda_close,
                                            .info = cuda_info,
                                            .can_store = can_store,

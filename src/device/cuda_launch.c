@@ -95,7 +95,7 @@ static int start(const struct cuda_device *device, const void *entry, uint32_t b
                                  .blockDim = {CUDA_THREADS, 1, 1},
                                  .stream = device->stream,
                                  .attrs = &attribute,
-                                 .numAttrs = cooperative && !getenv("LEATX_PLAIN") ? 1 : 0};
+                                 .numAttrs = cooperative ? 1 : 0};
     void *arguments[] = {argument};
     cudaError_t failed = cudaLaunchKernelExC(&config, entry, arguments);
     if (failed == cudaSuccess)

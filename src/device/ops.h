@@ -72,8 +72,9 @@ struct device_ops {
     const char *name; /* "cpu", "cuda" */
     /* The host runs ahead of the stream; else all is done when a call returns. */
     bool asynchronous;
-    int packets; /* largest pulse, in elements, that goes in packets unless LEAT_HALO_PACKETS says
-                  */
+    /* Largest pulse, in elements, that goes in packets unless LEAT_HALO_PACKETS says: exchanges one
+     * by one, and in a resident loop, where a signal costs more beside the rest. */
+    int packets, resident_packets;
     void (*close)(struct device *device);
     void (*info)(const struct device *device, leat_device_info *info);
     /* Whether kernels here may store to memory of the rank's device; the reason either way. Only

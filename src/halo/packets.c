@@ -33,7 +33,9 @@ static int agree_on_packets(struct leat_halo *halo, bool *use)
 {
     const struct leat_job *job = halo->job;
     bool chosen = job->config.source[SETTING_PACKETS] != FROM_DEFAULT;
-    double limit = chosen ? job->config.packets : job->device->ops->packets;
+    const struct device_ops *ops = job->device->ops;
+    bool resident = halo->mode->mode == LEAT_MODE_RESIDENT;
+    double limit = chosen ? job->config.packets : resident ? ops->resident_packets : ops->packets;
     double excess = -limit; // of the largest pulse over the smallest limit
     for (int p = 0; p < halo->plan->pulse_count; p++) {
         double count = halo->plan->pulse[p].send_count;
@@ -145,6 +147,7 @@ void halo_packets_bind(struct leat_halo *halo, int f, struct k_field *kernel)
     kernel->send_total = halo->send_total;
     if (!kernel->packets)
         return;
+    kernel->x_tell = kernel->x_ask = kernel->f_tell = kernel->f_ask = 0;
     const struct board_field *posted = &halo_board(halo->board)->field[f];
     const char *landing = halo->packets->address;
     kernel->x_packets = (const struct k_packet *)(const void *)(landing + posted->x_packet_offset);
