@@ -128,6 +128,8 @@ static int open_engines(struct sim_job *job, const struct msg_tuning *tuning)
         stand_in->msg = rank->engine;
         if (!error)
             error = leat_comm_split(stand_in, NULL, &rank->comm);
+        if (!error && coll_of(rank->comm)->temp_bytes < job->fabric.temp_bytes)
+            coll_of(rank->comm)->temp_bytes = job->fabric.temp_bytes;
     }
     free(stand_in);
     return error;
@@ -150,6 +152,8 @@ int sim_job_open(struct sim_job *job, const struct sim_job_options *options)
                                 (uint64_t)tuning.ring_slots * MSG_SLOT_BYTES);
     if (!error) {
         job->fabric.fold = job->folded ? &job->fold : NULL;
+        // Trees that sum take a sixteenth of the buffer as a chunk at most.
+        job->fabric.temp_bytes = 16ULL * tuning.tree_bytes;
         error = open_engines(job, &tuning);
     }
     if (error)

@@ -361,6 +361,8 @@ static void *bulk(struct msg_memory *memory, void *ring, uint64_t slots)
 static void *buffer(struct msg_memory *memory, uint64_t bytes)
 {
     struct sim_rank *rank = rank_of(memory);
+    if (bytes < rank->fabric->temp_bytes)
+        bytes = rank->fabric->temp_bytes;
     if (!rank->temp) {
         rank->temp = arena_take(&rank->fabric->wide, bytes);
         rank->temp_bytes = rank->temp ? bytes : 0;

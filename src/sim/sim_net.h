@@ -137,6 +137,7 @@ struct sim_fabric {
     uint64_t hollow_bytes;
     struct sim_arena slots, wide;     /* dense memory, and such that is touched on use, if at all */
     uint64_t ring_bytes, slots_bytes; /* of a ring, and of its slots */
+    uint64_t temp_bytes;              /* at least, of the buffer of collectives */
     struct sim_message *free_messages;
     struct sim_message_page *pages;
     struct sim_words words[2];
