@@ -267,7 +267,7 @@ static uint64_t steps_of(const struct scenario *scenario)
         return STAMPS_STEPS;
     if (scenario->mode == LEAT_MODE_RESIDENT)
         return 1000000;
-    return (scenario->mode == LEAT_MODE_FUSED ? 1000000 : 100000) / (large ? 10 : 1);
+    return (scenario->mode == LEAT_MODE_FUSED ? 1000000u : 100000u) / (large ? 10u : 1u);
 }
 
 static void play(const struct scenario *scenario)
