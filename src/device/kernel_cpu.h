@@ -128,7 +128,7 @@ K_FN void k_fail(const struct k_wait *wait, int code, int peer, int pulse, const
 K_FN void k_packet_put(struct k_packet *packet, const uint32_t word[3], uint32_t tag)
 {
     for (int k = 0; k < 3; k++)
-        __atomic_store_n(&packet->word[k], word[k], __ATOMIC_RELAXED);
+        packet->word[k] = word[k];
     __atomic_store_n(&packet->tag, tag, K_ORDER_TAG_PUT);
 }
 K_FN uint32_t k_packet_wait(const struct k_wait *wait, const struct k_packet *packet, uint32_t tag,
@@ -152,7 +152,7 @@ K_FN uint32_t k_packet_wait(const struct k_wait *wait, const struct k_packet *pa
         sched_yield();
     }
     for (int k = 0; k < 3; k++)
-        word[k] = __atomic_load_n(&packet->word[k], __ATOMIC_RELAXED);
+        word[k] = packet->word[k];
     return 0;
 }
 

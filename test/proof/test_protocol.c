@@ -163,9 +163,19 @@ static void test_the_resident_loop_orders_data_and_signals(void **state)
     run_mode(LEAT_MODE_RESIDENT);
 }
 
+static void test_packets_order_their_words(void **state)
+{
+    (void)state;
+    setenv("LEAT_HALO_PACKETS", "100000", 1);
+    run_mode(LEAT_MODE_FUSED);
+    run_mode(LEAT_MODE_RESIDENT);
+    unsetenv("LEAT_HALO_PACKETS");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_packets_order_their_words),
         cmocka_unit_test(test_fused_kernels_order_data_and_signals),
         cmocka_unit_test(test_pulse_kernels_order_data_and_signals),
         cmocka_unit_test(test_the_resident_loop_orders_data_and_signals),
