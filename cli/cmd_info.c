@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "core/config.h"
 #include "core/job.h"
+#include "device/ops.h"
 #include "options.h"
 #include "transport/transport.h"
 
@@ -27,7 +28,7 @@ enum { OPTION_CONFIG = OPTION_LONG, OPTION_JSON };
 
 static const struct option_row rows[] = {
     {OPTION_CONFIG, "config", NULL, "the settings too: value and where it comes from"},
-    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.info/1)"},
+    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.info/2)"},
 };
 
 static const struct option_table table = {
@@ -64,6 +65,25 @@ static json_t *describe_transports(void)
     return list;
 }
 
+// The CPU, and every GPU; `absent` says why there is none.
+static json_t *describe_devices(void)
+{
+    json_t *list = json_pack("[{s:s, s:s}]", "name", "cpu", "what", "threads of the host");
+    for (int number = 0;; number++) {
+        char text[512], name[16];
+        snprintf(name, sizeof name, "cuda:%d", number);
+        if (!leat_device_describe(number, text, sizeof text))
+            json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "what", text));
+        else if (number == 0)
+            json_array_append_new(
+                list, json_pack("{s:s, s:s}", "name", "cuda", "absent", leat_error_detail()));
+        else
+            return list;
+        if (number == 0 && json_object_get(json_array_get(list, 1), "absent"))
+            return list;
+    }
+}
+
 static json_t *describe_settings(const struct config *config)
 {
     json_t *list = json_array();
@@ -84,10 +104,10 @@ static json_t *describe(const struct config *config)
     snprintf(version, sizeof version, "%d.%d.%d", LEAT_VERSION_MAJOR, LEAT_VERSION_MINOR,
              LEAT_VERSION_PATCH);
     json_t *info =
-        json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:i}, s:[s], s:o}", "schema", "leat.info/1",
+        json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:i}, s:o, s:o}", "schema", "leat.info/2",
                   "version", version, "build", leat_build_id(), "compiler", COMPILER, "host",
                   "cores", (int)sysconf(_SC_NPROCESSORS_ONLN), "usable_cores", usable_cores(),
-                  "devices", "cpu", "transports", describe_transports());
+                  "devices", describe_devices(), "transports", describe_transports());
     if (!info || !config)
         return info;
     if (leat_config_file(file, sizeof file))
@@ -122,12 +142,18 @@ static void print_text(const json_t *info, int with_config)
 {
     const json_t *host = json_object_get(info, "host");
     const json_t *transports = json_object_get(info, "transports");
+    const json_t *devices = json_object_get(info, "devices");
     printf("leat %s (%s; %s)\n", text_of(info, "version"), text_of(info, "build"),
            text_of(info, "compiler"));
     printf("host:       %d cores, %d of them usable\n",
            (int)json_integer_value(json_object_get(host, "cores")),
            (int)json_integer_value(json_object_get(host, "usable_cores")));
-    printf("devices:    cpu\n");
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        const json_t *device = json_array_get(devices, i);
+        const char *absent = text_of(device, "absent");
+        printf("%-11s %-8s  %s%s\n", i ? "" : "devices:", text_of(device, "name"),
+               *absent ? "absent: " : text_of(device, "what"), absent);
+    }
     for (size_t i = 0; i < json_array_size(transports); i++) {
         const json_t *transport = json_array_get(transports, i);
         const char *absent = text_of(transport, "absent");

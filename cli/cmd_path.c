@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "core/job.h"
 #include "core/launch.h"
+#include "leat/device.h"
 #include "leat/msg.h"
 #include "options.h"
 
@@ -22,7 +23,7 @@ enum { OPTION_JSON = OPTION_LONG };
 
 #define RANKS_MAX     256
 #define DEFAULT_RANKS 2
-#define KINDS         2 // memory allocated by leat, memory registered by its owner
+#define KINDS         3 // memory allocated by leat, registered by its owner, of the owner's GPU
 
 static const struct option_row rows[] = {
     {'n', "ranks", "N",
@@ -41,10 +42,11 @@ static const struct option_table table = {
     .row_count = sizeof rows / sizeof *rows,
 };
 
-static const char *const kind_words[KINDS] = {"allocated", "registered"};
+static const char *const kind_words[KINDS] = {"allocated", "registered", "device"};
 
 struct survey {
     int rank_count;
+    int kinds; // on the CPU device there is no third one
     bool threads;
     leat_path_report *report; // [from][to][kind]
 };
@@ -76,8 +78,13 @@ static int make_survey(struct survey *survey, int rank_count, bool threads)
 // That no path leads to a peer is an answer here.
 static int ask(leat_job *job, int from, struct survey *survey)
 {
+    leat_device_info device = {.size = sizeof device};
+    int known = leat_device_info_get(job, &device);
+    if (known)
+        return known;
+    survey->kinds = device.number >= 0 ? KINDS : KINDS - 1;
     for (int to = 0; to < survey->rank_count; to++)
-        for (int kind = 0; kind < KINDS; kind++) {
+        for (int kind = 0; kind < survey->kinds; kind++) {
             leat_path_report *report = report_at(survey, from, to, kind);
             report->size = sizeof *report;
             int error = leat_path_query(job, to, kind, report);
@@ -201,8 +208,10 @@ static void print_text(const struct survey *survey)
     int n = survey->rank_count;
     printf("%d ranks, %s; A>B: from rank A to memory of rank B\n", n,
            survey->threads ? "threads of one process" : "processes of one host");
-    for (int kind = 0; kind < KINDS; kind++) {
-        printf("\nmemory %s\n", kind ? "registered by its owner" : "allocated by leat");
+    for (int kind = 0; kind < survey->kinds; kind++) {
+        static const char *const headings[KINDS] = {"allocated by leat", "registered by its owner",
+                                                    "of the owner's GPU, allocated by leat"};
+        printf("\nmemory %s\n", headings[kind]);
         for (int pair = 0; pair < n * n; pair++) {
             int before = 0;
             while (before < pair && !same_answer(survey, kind, before, pair))
@@ -233,7 +242,7 @@ static int print_json(const struct survey *survey)
     json_t *pairs = json_array();
     for (int from = 0; from < survey->rank_count; from++)
         for (int to = 0; to < survey->rank_count; to++)
-            for (int kind = 0; kind < KINDS; kind++)
+            for (int kind = 0; kind < survey->kinds; kind++)
                 json_array_append_new(pairs, describe_pair(survey, from, to, kind));
     json_t *whole =
         json_pack("{s:s, s:i, s:s, s:o}", "schema", "leat.path/1", "ranks", survey->rank_count,
@@ -251,7 +260,7 @@ static int check_all_reached(const struct survey *survey)
 {
     for (int from = 0; from < survey->rank_count; from++)
         for (int to = 0; to < survey->rank_count; to++)
-            for (int kind = 0; kind < KINDS; kind++)
+            for (int kind = 0; kind < survey->kinds; kind++)
                 if (!taken_row(report_at(survey, from, to, kind)))
                     return leat_fail(-EHOSTUNREACH,
                                      "no path leads from rank %d to memory %s by rank %d", from,

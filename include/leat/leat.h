@@ -203,8 +203,9 @@ typedef struct leat_path_report {
 } leat_path_report;
 
 /*
- * Which row of the path table leads to memory of rank `peer` (allocated by leat, or registered by
- * its owner when `registered` is not 0), and why better ones do not. Takes no communication.
+ * Which row of the path table leads to memory of rank `peer`, and why better ones do not:
+ * `registered` is 0 for what leat allocated, 1 for what its owner registered, 2 for what leat
+ * allocated on the owner's GPU. Takes no communication. -EINVAL another number.
  */
 LEAT_API int leat_path_query(leat_job *job, int peer, int registered, leat_path_report *report);
 

@@ -56,11 +56,42 @@ static void cuda_info(const struct device *base, leat_device_info *info)
     info->stream = device->stream;
 }
 
+static const char *link_to(int here, int there)
+{
+    int access = 0, atomics = 0;
+    cudaDeviceCanAccessPeer(&access, here, there);
+    cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, here, there);
+    return !access ? "no access" : atomics ? "NVLink" : "PCIe";
+}
+
+int leat_device_describe(int number, char *text, size_t bytes)
+{
+    struct cudaDeviceProp properties;
+    int count = 0;
+    cudaError_t failed = cudaGetDeviceCount(&count);
+    if (failed != cudaSuccess)
+        return leat_fail(-ENODEV, "no GPU: CUDA says: %s", cudaGetErrorString(failed));
+    if (number >= count)
+        return leat_fail(-ENODEV, "this process sees %d GPUs", count);
+    failed = cudaGetDeviceProperties(&properties, number);
+    if (failed != cudaSuccess)
+        return leat_cuda_fail(failed, "a GPU's properties");
+    size_t used = (size_t)snprintf(text, bytes, "%s, %d multiprocessors, %.0f GiB, sm_%d%d",
+                                   properties.name, properties.multiProcessorCount,
+                                   (double)properties.totalGlobalMem * 0x1p-30, properties.major,
+                                   properties.minor);
+    for (int there = 0; there < count && used < bytes; there++)
+        if (there != number)
+            used += (size_t)snprintf(text + used, bytes - used, ", %s to cuda:%d",
+                                     link_to(number, there), there);
+    return 0;
+}
+
 // NVLink or PCIe is told apart by whether atomics work from GPU to GPU: over NVLink they do.
 static int can_store(const struct device *base, int rank, char reason[LEAT_REASON])
 {
     const struct cuda_device *device = (const struct cuda_device *)base;
-    int there = leat_cuda_number_of(base->job, rank), access = 0, atomics = 0, rating = 0;
+    int there = leat_cuda_number_of(base->job, rank), access = 0, rating = 0;
     if (there == device->number) {
         snprintf(reason, LEAT_REASON, "memory of the same GPU");
         return 0;
@@ -72,10 +103,9 @@ static int can_store(const struct device *base, int rank, char reason[LEAT_REASO
                  device->number, there);
         return -EHOSTUNREACH;
     }
-    cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, device->number, there);
     cudaDeviceGetP2PAttribute(&rating, cudaDevP2PAttrPerformanceRank, device->number, there);
     snprintf(reason, LEAT_REASON, "GPU %d to GPU %d by %s (performance rank %d)", device->number,
-             there, atomics ? "NVLink" : "PCIe", rating);
+             there, link_to(device->number, there), rating);
     return 0;
 }
 

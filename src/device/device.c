@@ -70,6 +70,16 @@ int leat_device_open(struct leat_job *job, struct device **device)
 #endif
 }
 
+#ifndef LEAT_HAVE_CUDA
+int leat_device_describe(int number, char *text, size_t bytes)
+{
+    (void)number;
+    (void)text;
+    (void)bytes;
+    return leat_fail(-ENODEV, "this build has no CUDA device");
+}
+#endif
+
 int leat_device_launch(struct device *device, const struct device_launch *launch)
 {
     leat_count(&device->job->counts.launches, 1);

@@ -122,6 +122,9 @@ int leat_device_open(struct leat_job *job, struct device **device);
 int leat_device_cpu_open(struct leat_job *job, struct device **device);
 /* -ENOTSUP, with what is missing, where there is no GPU or this build has no CUDA. */
 int leat_device_cuda_open(struct leat_job *job, struct device **device);
+/* GPU number `number` of this host, for people: 0, or -ENODEV past the last (with why there is none
+ * at all). Opens nothing. */
+int leat_device_describe(int number, char *text, size_t bytes);
 /* NULL, or why the text is no device. */
 const char *leat_device_wrong(const char *text);
 /* The GPU's number for a rank of `rank_count`, by such a text. */

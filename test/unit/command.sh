@@ -113,7 +113,7 @@ expect 0 info
 says out "transports:"
 expect 0 info --json
 silent err
-json 'j["schema"] == "leat.info/1" and j["host"]["cores"] >= 1 and "settings" not in j'
+json 'j["schema"] == "leat.info/2" and j["host"]["cores"] >= 1 and j["devices"][0]["name"] == "cpu" and "settings" not in j'
 json '[t["name"] for t in j["transports"]] ==
       ["self", "peer", "shm", "nvshmem", "fabric", "hostcopy"]'
 json 'all(t["present"] == (t["absent"] is None) for t in j["transports"])'
@@ -122,7 +122,8 @@ export LEAT_CONFIG=$scratch/settings LEAT_ARENA=64M
 expect 0 info --config --json
 json '{s["name"]: (s["value"], s["source"]) for s in j["settings"]} == {
     "LEAT_TIMEOUT": ("30", "default"), "LEAT_ARENA": ("64M", "environment"),
-    "LEAT_PATHS": ("auto", "default"), "LEAT_BLOCKS": ("1", "default"),
+    "LEAT_PATHS": ("auto", "default"), "LEAT_DEVICE": ("cpu", "default"),
+    "LEAT_BLOCKS": ("1", "default"), "LEAT_HALO_PACKETS": ("0", "default"),
     "LEAT_SPIN": ("5", "file"), "LEAT_LOG": ("warn", "default"),
     "LEAT_TRACE": ("off", "default"), "LEAT_MSG_BUDGET": ("64M", "default"),
     "LEAT_MSG_PEERS": ("1024", "default"), "LEAT_MSG_EAGER": ("32K", "default"),
@@ -136,7 +137,7 @@ LEAT_BLOCKS=0 expect 1 info
 says err "LEAT_BLOCKS"
 LEAT_TIMOUT=3 expect 0 info --json
 says err "did you mean LEAT_TIMEOUT?"
-json 'j["schema"] == "leat.info/1"'
+json 'j["schema"] == "leat.info/2"'
 
 # path: threads, processes, and a rule that leaves none.
 expect 0 path
