@@ -286,7 +286,8 @@ def test_wrong_usage_is_status_two(directory):
 
 def test_what_is_missing_says_so(directory):
     files = leat_md.water()
-    assert "cuda" in fails(directory, files, "--device", "cuda", status=77)
+    none = {"CUDA_VISIBLE_DEVICES": ""}
+    assert "cuda" in fails(directory, files, "--device", "cuda", status=77, env=none).lower()
 
 
 def test_a_job_of_another_size_is_refused(directory):
