@@ -95,7 +95,8 @@ typedef struct leat_request {
  * The error of a finished request comes back, of the first in order for LEAT_WAIT_ALL, which waits
  * for the others all the same. Each request's own is in its status.
  * -ETIMEDOUT the deadline passed; the requests are still under way (the detail says for whom)
- * -ECONNRESET the peer of a request died or left; -EMSGSIZE a receive was too small
+ * -ECONNRESET the peer of a request died or left; -EPROTO it said what cannot be (both named);
+ * -EMSGSIZE a receive was too small
  */
 LEAT_API int leat_request_wait(leat_request *const *requests, size_t count,
                                enum leat_wait_mode mode, double timeout_s, size_t *index);

@@ -228,11 +228,27 @@ static int check_device(const char *text, const char *where)
                      wrong ? wrong : "that is too long");
 }
 
+static void print_bytes(uint64_t bytes, char *text, size_t text_bytes)
+{
+    static const char suffixes[] = "KMGT";
+    int power = 0;
+    while (power < 4 && bytes && bytes % 1024 == 0) {
+        bytes /= 1024;
+        power++;
+    }
+    char suffix[2] = {power ? suffixes[power - 1] : '\0', '\0'};
+    snprintf(text, text_bytes, "%llu%s", (unsigned long long)bytes, suffix);
+}
+
 static int out_of_range(const struct setting *setting, const char *where, const char *text)
 {
-    if (setting->kind == KIND_BYTES)
-        return leat_fail(-EINVAL, "%s%s is %s; expected 16M to 1T bytes", setting->name, where,
-                         text);
+    if (setting->kind == KIND_BYTES) {
+        char least[32], most[32];
+        print_bytes((uint64_t)setting->minimum, least, sizeof least);
+        print_bytes((uint64_t)setting->maximum, most, sizeof most);
+        return leat_fail(-EINVAL, "%s%s is %s; expected %s to %s bytes", setting->name, where, text,
+                         least, most);
+    }
     return leat_fail(-EINVAL, "%s%s is \"%s\"; expected %s from %.10g to %.10g", setting->name,
                      where, text, setting->kind == KIND_SECONDS ? "seconds" : "a whole number",
                      setting->minimum, setting->maximum);
@@ -533,18 +549,6 @@ int leat_config_load(const struct leat_options *options, int rank, struct config
 }
 
 // ---- Printing ----
-
-static void print_bytes(uint64_t bytes, char *text, size_t text_bytes)
-{
-    static const char suffixes[] = "KMGT";
-    int power = 0;
-    while (power < 4 && bytes && bytes % 1024 == 0) {
-        bytes /= 1024;
-        power++;
-    }
-    char suffix[2] = {power ? suffixes[power - 1] : '\0', '\0'};
-    snprintf(text, text_bytes, "%llu%s", (unsigned long long)bytes, suffix);
-}
 
 void leat_config_print(const struct config *config, enum setting_id id, char *text, size_t bytes)
 {
