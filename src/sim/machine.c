@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum value { INTEGER, REAL, YES_NO, BYTES, NAME, SIDES, LETTERS, WRAP, OUTSIDE };
+enum value { INTEGER, REAL, YES_NO, BYTES, NAME, SIDES, LETTERS, WRAP, ROUTE, OUTSIDE };
 enum belongs { ANY, TORUS, CLUSTER, FAT_TREE, DRAGONFLY };
 
 struct key {
@@ -34,13 +34,14 @@ struct key {
 #define RATE_MOST  1e6
 #define NS_MOST    1e9
 
-// SIDES comes before LETTERS and WRAP, which count and name them; OUTSIDE before what it decides
-// on.
+// SIDES comes before LETTERS, WRAP and ROUTE, which count and name them; OUTSIDE before what it
+// decides on.
 static const struct key keys[] = {
     {"name", NAME, ANY, false, AT(name), 0, 0},
     {"sides", SIDES, TORUS, true, 0, 1, SIM_NODES_MAX},
     {"axes", LETTERS, TORUS, false, 0, 0, 0},
     {"wrap", WRAP, TORUS, true, 0, 0, 0},
+    {"route", ROUTE, TORUS, false, 0, 0, 0},
     {"link_gb_per_s", REAL, TORUS, true, AT(torus.link_gb_per_s), 1e-6, RATE_MOST},
     {"link_raw_gb_per_s", REAL, TORUS, false, AT(torus.link_raw_gb_per_s), 1e-6, RATE_MOST},
     {"hop_ns", REAL, TORUS, true, AT(torus.hop_ns), 0, NS_MOST},
@@ -269,6 +270,7 @@ static int set_sides(struct parser *parser, size_t key)
         if (torus->axis_count == SIM_AXES_MAX || nodes > SIM_NODES_MAX)
             return wrong(parser, key, expected);
         torus->letter[torus->axis_count] = "XYZABC"[torus->axis_count];
+        torus->route[torus->axis_count] = torus->axis_count;
         torus->side[torus->axis_count++] = (int)side;
         while (*end == ' ' || *end == '\t' || *end == 'x')
             end++;
@@ -319,6 +321,25 @@ static int set_wrap(struct parser *parser, size_t key)
     return 0;
 }
 
+static int set_route(struct parser *parser, size_t key)
+{
+    struct sim_torus_shape *torus = &parser->machine->torus;
+    bool taken[SIM_AXES_MAX] = {false};
+    int count = 0;
+    for (const char *text = parser->found[key].value; *text; text++) {
+        if (isspace((unsigned char)*text))
+            continue;
+        int axis = axis_of(torus, *text);
+        if (axis < 0 || taken[axis])
+            return wrong(parser, key, "the letters of all axes in the order of travel, each once");
+        taken[axis] = true;
+        torus->route[count++] = axis;
+    }
+    if (count != torus->axis_count)
+        return wrong(parser, key, "the letters of all axes in the order of travel, each once");
+    return 0;
+}
+
 static int set_outside(struct parser *parser, size_t key)
 {
     const char *text = parser->found[key].value;
@@ -340,6 +361,8 @@ static int set_key(struct parser *parser, size_t key)
         return set_letters(parser, key);
     case WRAP:
         return set_wrap(parser, key);
+    case ROUTE:
+        return set_route(parser, key);
     case OUTSIDE:
         return set_outside(parser, key);
     case YES_NO:

@@ -41,6 +41,8 @@ struct sim_torus_shape {
     char letter[SIM_AXES_MAX]; /* axes = X Y Z A B C */
     bool wrap[SIM_AXES_MAX];   /* wrap = X Z B. A side of 2 that wraps is joined by two links, one
                                   that does not by one. */
+    int route[SIM_AXES_MAX];   /* route = Z Y X A B C: axes in the order in which a route takes
+                                  them; as in `axes` where the file does not say */
     double link_gb_per_s;      /* one direction of one link: what payload gets of it */
     double link_raw_gb_per_s;  /* the same with packet headers and link protocol; for reports */
     double hop_ns;             /* each hop after the first */

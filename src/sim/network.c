@@ -243,6 +243,7 @@ static void start_piece(struct sim_network *network, struct sim_transfer *transf
     if (index != SIM_LINK_NONE) {
         network->link[index].bulk_free_ps = end;
         network->link[index].bytes += bytes;
+        network->link[index].waited = network->link[index].passed = false;
     }
     interface->bytes_sent += bytes;
     transfer->left -= bytes;
@@ -283,6 +284,7 @@ static struct sim_transfer *take_ready(struct sim_network *network, struct sim_i
                 interface->queue_tail = before;
             return at;
         }
+        network->link[at->link].waited = true;
         if (free_ps < *next_ps)
             *next_ps = free_ps;
     }

@@ -7,7 +7,8 @@
  * and the first link are free, first come first served among those that can go, so nobody waits
  * behind a busy link that it does not want. A piece (SIM_PIECE_BYTES) then holds the interface and
  * the link for its time, and each further link of its route in the order in which heads get
- * there: cut-through at the granularity of pieces. What all interfaces of a node
+ * there: cut-through at the granularity of pieces. Where a node's own traffic waits for a link too,
+ * that and what passes through take turns. What all interfaces of a node
  * send, and what they receive, is bounded by the node's path as well.
  *
  * Nodes are called by rank. During a window (agenda.h) each rank touches its own interfaces only,
@@ -47,6 +48,8 @@ struct sim_link_state {
     uint64_t bytes;                       /* so far */
     uint64_t latency_ps;
     double ps_per_byte;
+    bool waited; /* a transfer waits for it at the node that it leaves, */
+    bool passed; /* and the last one was from elsewhere */
 };
 
 struct sim_way {
@@ -81,6 +84,7 @@ struct sim_head {
     uint64_t at_ps, number;
     struct sim_start start;
     int at, count; /* links */
+    bool yielded;  /* at this link */
     double slowest;
     struct sim_head *next; /* of those that are free */
     uint32_t route[];

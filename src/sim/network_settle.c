@@ -141,6 +141,15 @@ static void free_head(struct sim_network *network, struct sim_head *head)
 static void step(struct sim_network *network, struct sim_head *head)
 {
     struct sim_link_state *link = &network->link[head->route[head->at]];
+    if (link->waited && link->passed && !head->yielded && link->bulk_free_ps > head->at_ps) {
+        // It is the turn of the node's own traffic, if that is still there when the link is free.
+        head->yielded = true;
+        head->at_ps = link->bulk_free_ps + 1;
+        if (add_head(network, head))
+            return;
+    }
+    head->yielded = false;
+    link->passed = true;
     uint64_t from = sim_later(head->at_ps, link->bulk_free_ps);
     link->bulk_free_ps = from + sim_time_of(head->start.bytes, link->ps_per_byte);
     link->bytes += head->start.bytes;
@@ -168,6 +177,7 @@ static void begin_far(struct sim_network *network, const struct sim_start *start
     const struct sim_link_state *link = &network->link[network->route[0]];
     head->start = *start;
     head->at = 1;
+    head->yielded = false;
     head->count = count;
     head->slowest = link->ps_per_byte;
     head->at_ps = start->at_ps + link->latency_ps;

@@ -116,7 +116,7 @@ int sim_torus_distance(const struct sim_torus_shape *shape, int from, int to)
 
 // ---- Routes ---------------------------------------------------------------------------------
 
-// The `number`-th order of the axes, 0 being the natural one; false: there are no more.
+// The `number`-th order of the axes, 0 being that of the machine; false: there are no more.
 static bool axis_order(int number, int axis_count, int *order)
 {
     bool taken[SIM_AXES_MAX] = {false};
@@ -176,8 +176,10 @@ static int route(const struct sim_topology *topology, int from, int to, uint32_t
         choice = tied ? choice >> 1 : choice; // each tie has a bit of its own
     }
     int count = 0;
-    for (int i = 0, node = from; i < shape->axis_count; i++)
-        node = walk(shape, node, order[i], at[order[i]], steps[order[i]], links, &count, links_max);
+    for (int i = 0, node = from; i < shape->axis_count; i++) {
+        int axis = shape->route[order[i]];
+        node = walk(shape, node, axis, at[axis], steps[axis], links, &count, links_max);
+    }
     return count;
 }
 

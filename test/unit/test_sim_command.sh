@@ -188,6 +188,21 @@ machine dead_link 'dead_link = 0 0 0 0 +Z'
 expect 0 "$scratch/dead_link.machine" bcast --bytes 1M --algorithm chain --json
 json 'j["checked"] and j["ranks"] == 64'
 json 'j["seconds"] > json.load(open("'"$scratch/whole"'"))["seconds"]'
+machine route 'route = A Z Y X'
+expect 0 "$scratch/route.machine" exchange --bytes 64K --json
+json 'j["checked"]'
+for route in 'X Y Z' 'X Y Z Z' 'X Y Z B'; do
+    machine wrong_route "route = $route"
+    expect 1 "$scratch/wrong_route.machine" bcast
+    says err "wrong_route.machine:14"
+    says err "each once"
+done
+# Where streams share links, they take turns: a chain is not done link after link.
+expect 0 k bcast --nodes 4x6x4 --bytes 16M --algorithm chain --json
+json 'j["gb_per_s"] > 3'
+sed 's/^route .*/route = X Y Z A B C/' "$LEAT_MACHINES/k.machine" >"$scratch/shared.machine"
+expect 0 "$scratch/shared.machine" bcast --nodes 4x6x4 --bytes 16M --algorithm chain --json
+json '0.95 < j["gb_per_s"] < 2.5'
 machine wrong_link 'dead_link = 0 0 0 0 +Q'
 expect 1 "$scratch/wrong_link.machine" bcast
 says err "wrong_link.machine:14"
