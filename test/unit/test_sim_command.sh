@@ -197,6 +197,18 @@ for route in 'X Y Z' 'X Y Z Z' 'X Y Z B'; do
     says err "wrong_route.machine:14"
     says err "each once"
 done
+# The dragonfly that the cluster's file offers in its comment.
+sed -e '/^outside/,/^switch_ns/d' -e 's/^#   //' "$LEAT_MACHINES/gpu-cluster.machine" >"$scratch/fly.machine"
+expect 0 "$scratch/fly.machine" alltoall --nodes 64 --bytes 4K --json
+json 'j["checked"] and j["ranks"] == 64 and j["seconds"] >= j["bound_seconds"]'
+# A bar is drawn on a terminal only.
+if command -v script >/dev/null; then
+    script -qec "$leat torus k bcast --nodes 4x6x4 --bytes 4M" /dev/null </dev/null >"$scratch/out" 2>&1
+    says out "[####"
+    expect 0 k bcast --nodes 4x6x4 --bytes 4M
+    silent err
+fi
+
 # Where streams share links, they take turns: a chain is not done link after link.
 expect 0 k bcast --nodes 4x6x4 --bytes 16M --algorithm chain --json
 json 'j["gb_per_s"] > 3'
