@@ -90,7 +90,7 @@ int md_gpu_terms(struct md_rank *rank, bool moved, struct md_terms *terms)
 int md_gpu_stop_centre(struct md_rank *rank)
 {
     struct md_gpu *gpu = rank->gpu;
-    double sum[4];
+    double sum[4] = {0};
     int error = md_gpu_launch(gpu, MD_GPU_MOMENTUM, 0, gpu->args.home_count);
     if (!error)
         error = md_gpu_sum(rank, MD_GPU_TERM_MOMENTUM, 4, sum);

@@ -39,8 +39,8 @@ if ! echo 'int main(void) { return 0; }' >"$build/empty.c" ||
     exit 77
 fi
 
-ls "$source"/src/{core,transport,device,halo,msg,sim}/*.c "$source/test/proof/test_protocol.c" |
-    grep -v /device/cuda |
+find "$source"/src/{core,transport,device,halo,msg,sim} "$source/test/proof/test_protocol.c" \
+    -name '*.c' ! -path '*/device/cuda*' |
     compile "$build/right" || exit 1
 
 # run NAME TEST : links with what NAME's folder replaces, and runs one test; the log says what came
