@@ -286,8 +286,9 @@ __attribute__((unused)) static bool check_sums(const struct bound *bound, const 
     return true;
 }
 
-__attribute__((unused)) static bool reverse(struct bound *bound, const struct graph *graph, int f,
-                                            uint64_t step)
+/* Numbers at home, and what goes back in the ghosts. */
+__attribute__((unused)) static void fill_returned(const struct bound *bound,
+                                                  const struct graph *graph, int f, uint64_t step)
 {
     uint32_t ghost = bound->info.home_count;
     for (int c = 0; c < bound->field[f].components; c++)
@@ -298,6 +299,12 @@ __attribute__((unused)) static bool reverse(struct bound *bound, const struct gr
              i++, ghost++)
             for (int c = 0; c < bound->field[f].components; c++)
                 set(bound, f, ghost, c, returned(e, i, c, step));
+}
+
+__attribute__((unused)) static bool reverse(struct bound *bound, const struct graph *graph, int f,
+                                            uint64_t step)
+{
+    fill_returned(bound, graph, f, step);
     return bring(bound, f, bound->info.element_count, true) && exchange(bound, f, LEAT_REVERSE) &&
            bring(bound, f, bound->info.home_count, false) && check_sums(bound, graph, f, step);
 }
