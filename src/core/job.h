@@ -116,6 +116,8 @@ struct segment {
     /* What this process's ranks share of their devices (device/), and its lock. */
     pthread_mutex_t lock;
     struct gang *gangs;
+    struct gpu_memory *left_behind; /* by ranks that have closed; peers may still store to it */
+    int gpu_ranks;                  /* that have not */
 };
 
 /* Free space of the own arena: spans sorted by offset, private to the owner. */

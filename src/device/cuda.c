@@ -14,6 +14,7 @@
 #include "device/kernel.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,11 +135,57 @@ static int cuda_region_alloc(struct device *base, uint64_t bytes, void **address
     return 0;
 }
 
+struct gpu_memory {
+    struct gpu_memory *next;
+    int gpu;
+    void *address;
+};
+
+// cudaFree waits for the GPU with locks held that other ranks' launches need, and the GPU may be
+// waiting for those. So the stream is seen to be empty first; its kernels have deadlines.
+static void await_stream(const struct cuda_device *device)
+{
+    const uint64_t until_ns = leat_now_ns() + device->base.job->timeout_ns + 1000000000;
+    while (cudaStreamQuery(device->stream) == cudaErrorNotReady && leat_now_ns() < until_ns)
+        sched_yield();
+}
+
+// A kernel of a peer that does not know yet would store to what is no memory any more, which ends
+// every use of the GPU in this process. What there is no note for stays until the process ends.
+static void leave_behind(const struct cuda_device *device, void *address)
+{
+    struct segment *segment = device->base.job->segment;
+    struct gpu_memory *left = malloc(sizeof *left);
+    if (!left)
+        return;
+    pthread_mutex_lock(&segment->lock);
+    *left = (struct gpu_memory){segment->left_behind, device->number, address};
+    segment->left_behind = left;
+    pthread_mutex_unlock(&segment->lock);
+}
+
+static void free_left_behind(struct gpu_memory *left)
+{
+    for (struct gpu_memory *next; left; left = next) {
+        next = left->next;
+        if (cudaSetDevice(left->gpu) == cudaSuccess)
+            cudaFree(left->address);
+        free(left);
+    }
+}
+
 static void cuda_region_free(struct device *base, void *address)
 {
     struct cuda_device *device = (struct cuda_device *)base;
-    if (address && !leat_cuda_use(device))
-        cudaFree(address);
+    const struct rank_record *record = leat_rank_record(base->job, base->job->rank);
+    if (!address || leat_cuda_use(device))
+        return;
+    if (device->counted && __atomic_load_n(&record->state, __ATOMIC_ACQUIRE) == RANK_CLOSED) {
+        leave_behind(device, address);
+        return;
+    }
+    await_stream(device);
+    cudaFree(address);
 }
 
 static int cuda_alloc(struct device *base, size_t bytes, struct device_memory *memory)
@@ -200,16 +247,37 @@ static int cuda_report_alloc(struct device *base, size_t bytes, void **address)
 
 static void cuda_report_free(struct device *base, void *address)
 {
-    if (!leat_cuda_use((struct cuda_device *)base))
-        cudaFreeHost(address);
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (leat_cuda_use(device))
+        return;
+    await_stream(device);
+    cudaFreeHost(address);
 }
 
 // ---- Opening ----
+
+// The last rank of the job in this process frees what the others have left.
+static void count_out(const struct cuda_device *device)
+{
+    struct segment *segment = device->base.job->segment;
+    struct gpu_memory *left = NULL;
+    pthread_mutex_lock(&segment->lock);
+    if (--segment->gpu_ranks == 0) {
+        left = segment->left_behind;
+        segment->left_behind = NULL;
+    }
+    pthread_mutex_unlock(&segment->lock);
+    free_left_behind(left);
+}
 
 static void cuda_close(struct device *base)
 {
     struct cuda_device *device = (struct cuda_device *)base;
     leat_cuda_watch_end(device);
+    if (device->stream)
+        await_stream(device);
+    if (device->counted)
+        count_out(device);
     if (!leat_cuda_use(device)) {
         if (device->event)
             cudaEventDestroy(device->event);
@@ -319,6 +387,10 @@ int leat_device_cuda_open(struct leat_job *job, struct device **opened)
         cuda_close(&device->base);
         return error;
     }
+    device->counted = true;
+    pthread_mutex_lock(&job->segment->lock);
+    job->segment->gpu_ranks++;
+    pthread_mutex_unlock(&job->segment->lock);
     *opened = &device->base;
     return 0;
 }

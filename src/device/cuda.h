@@ -48,6 +48,7 @@ struct cuda_device {
     cudaStream_t stream;
     cudaEvent_t event;
     bool captured;            /* work of the stream has become part of a graph */
+    bool counted;             /* among the segment's ranks with a GPU */
     struct cuda_watch *watch; /* of stream waits; made with the first of them */
     char model[64];
 };
