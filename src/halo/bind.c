@@ -220,9 +220,9 @@ static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
 {
     struct device *device = halo->job->device;
     size_t pulse_count = (size_t)halo->plan->pulse_count;
+    size_t kernel_count = (size_t)halo->most_pulses + 1; // in mode pulse, and the others' one
     struct halo_field *field = &halo->field[f];
-    int error =
-        device->ops->alloc(device, (pulse_count + 1) * sizeof(struct k_turns), &field->turns);
+    int error = device->ops->alloc(device, kernel_count * sizeof(struct k_turns), &field->turns);
     if (!error)
         error = device->ops->alloc(
             device, sizeof(struct k_field) + pulse_count * sizeof(struct k_pulse), &field->kernel);

@@ -72,6 +72,7 @@ struct leat_halo {
     leat_region *board, *signals, *returned;
     leat_region *packets;     /* where they land; NULL where pulses are announced by signals */
     struct device_gang *gang; /* NULL where ranks share no device */
+    int most_pulses;          /* of any rank */
     uint64_t sequence;        /* exchanges begun */
     int failed;               /* first error; nothing runs after it */
     char detail[LEAT_DETAIL_BYTES]; /* of that error */
@@ -120,8 +121,8 @@ static inline struct board *halo_board(const leat_region *region)
 /* ---- packets.c ---- */
 /* Packets of an element of the field, or 0 where it does not travel in them. */
 uint32_t halo_packets_of(const struct leat_halo *halo, int field);
-/* Agrees with all ranks whether pulses are small enough, and makes room where they are. Collective,
- * between posting the board and comparing it. */
+/* Agrees with all ranks whether pulses are small enough, and how many the busiest has; makes room
+ * where they are small enough. Collective, between posting the board and comparing it. */
 int halo_packets_open(struct leat_halo *halo, uint64_t first_epoch);
 /* Where the field's packets go and land, in what its kernels read. */
 void halo_packets_bind(struct leat_halo *halo, int field, struct k_field *kernel);

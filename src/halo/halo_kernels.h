@@ -13,6 +13,8 @@
 #define HALO_EXPLICIT_FREE 1u
 /* Launch choice of the pack kernels: the ghosts of this exchange lie in the second landing zone. */
 #define HALO_SECOND_ZONE 2u
+/* The exchange's last kernel, in mode pulse: forward, it waits for all that comes. */
+#define HALO_LAST_KERNEL 4u
 /* Launch choice of the kernels that serve one pulse: its number from this bit on. */
 #define HALO_PULSE_BIT 8
 

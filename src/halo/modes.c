@@ -45,13 +45,17 @@ static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t 
 static int run_kernels(struct leat_halo *halo, int f, enum leat_direction direction,
                        enum kernel_id first, bool by_pulse, bool explicit_free)
 {
-    int pulse_count = halo->plan->pulse_count, error = 0;
-    int launches = by_pulse ? pulse_count : 1;
+    int error = 0, launches = 1;
+    // Ranks of one GPU start together every time.
+    if (by_pulse)
+        launches = halo->gang ? halo->most_pulses : halo->plan->pulse_count;
     uint64_t epoch =
         direction == LEAT_FORWARD ? halo->field[f].forward_epoch : halo->field[f].reverse_epoch;
     for (int i = 0; !error && i < launches; i++) {
         int p = direction == LEAT_FORWARD ? i : launches - 1 - i;
-        uint32_t choice = (uint32_t)p << HALO_PULSE_BIT | (explicit_free ? HALO_EXPLICIT_FREE : 0);
+        uint32_t choice = (uint32_t)p << HALO_PULSE_BIT |
+                          (explicit_free && i == 0 ? HALO_EXPLICIT_FREE : 0) |
+                          (i == launches - 1 ? HALO_LAST_KERNEL : 0);
         error = launch(halo, f, first, choice, epoch);
         if (!error)
             error = halo_kernel_error(halo, f, direction);

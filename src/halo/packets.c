@@ -29,7 +29,7 @@ uint32_t halo_packets_of(const struct leat_halo *halo, int f)
 }
 
 // All ranks come to the same answer.
-static int agree_on_packets(struct leat_halo *halo, bool *use)
+static int agree_on_pulses(struct leat_halo *halo, bool *use)
 {
     const struct leat_job *job = halo->job;
     bool chosen = job->config.source[SETTING_PACKETS] != FROM_DEFAULT;
@@ -44,8 +44,10 @@ static int agree_on_packets(struct leat_halo *halo, bool *use)
     }
     if (limit <= 0 || !halo->mode->takes_packets)
         excess = 1;
-    int error = leat_reduce(halo->job, REDUCE_MAX, &excess, 1);
-    *use = excess <= 0;
+    double most[2] = {excess, halo->plan->pulse_count};
+    int error = leat_reduce(halo->job, REDUCE_MAX, most, 2);
+    *use = most[0] <= 0;
+    halo->most_pulses = (int)most[1];
     return error;
 }
 
@@ -84,7 +86,7 @@ static int clear(struct leat_halo *halo, uint64_t first_epoch)
 int halo_packets_open(struct leat_halo *halo, uint64_t first_epoch)
 {
     bool use;
-    int error = agree_on_packets(halo, &use);
+    int error = agree_on_pulses(halo, &use);
     if (error || !use)
         return error;
     struct board *board = halo_board(halo->board);
