@@ -84,7 +84,7 @@ static int ask(leat_job *job, int from, struct survey *survey)
         return known;
     survey->kinds = device.number >= 0 ? KINDS : KINDS - 1;
     for (int to = 0; to < survey->rank_count; to++)
-        for (int kind = 0; kind < survey->kinds; kind++) {
+        for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++) {
             leat_path_report *report = report_at(survey, from, to, kind);
             report->size = sizeof *report;
             int error = leat_path_query(job, to, kind, report);
@@ -208,7 +208,7 @@ static void print_text(const struct survey *survey)
     int n = survey->rank_count;
     printf("%d ranks, %s; A>B: from rank A to memory of rank B\n", n,
            survey->threads ? "threads of one process" : "processes of one host");
-    for (int kind = 0; kind < survey->kinds; kind++) {
+    for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++) {
         static const char *const headings[KINDS] = {"allocated by leat", "registered by its owner",
                                                     "of the owner's GPU, allocated by leat"};
         printf("\nmemory %s\n", headings[kind]);
@@ -242,7 +242,7 @@ static int print_json(const struct survey *survey)
     json_t *pairs = json_array();
     for (int from = 0; from < survey->rank_count; from++)
         for (int to = 0; to < survey->rank_count; to++)
-            for (int kind = 0; kind < survey->kinds; kind++)
+            for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++)
                 json_array_append_new(pairs, describe_pair(survey, from, to, kind));
     json_t *whole =
         json_pack("{s:s, s:i, s:s, s:o}", "schema", "leat.path/1", "ranks", survey->rank_count,
@@ -260,7 +260,7 @@ static int check_all_reached(const struct survey *survey)
 {
     for (int from = 0; from < survey->rank_count; from++)
         for (int to = 0; to < survey->rank_count; to++)
-            for (int kind = 0; kind < survey->kinds; kind++)
+            for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++)
                 if (!taken_row(report_at(survey, from, to, kind)))
                     return leat_fail(-EHOSTUNREACH,
                                      "no path leads from rank %d to memory %s by rank %d", from,

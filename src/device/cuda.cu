@@ -48,14 +48,27 @@ LEAT_KERNELS(FAR)
     }
 NEAR_KERNELS(NEAR)
 
-extern "C" const void *leat_cuda_kernel(enum kernel_id kernel, int near)
+#define SMALL_KERNELS(X)                                                                           \
+    X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
+    X(FUSED_REVERSE_F32, fused_reverse_f32)
+#define SMALL(id, name)                                                                            \
+    static __global__ void __launch_bounds__(CUDA_THREADS)                                         \
+        name##_small(const __grid_constant__ struct cuda_small near)                               \
+    {                                                                                              \
+        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
+        name(&grid, near.arguments, near.choice, near.turn);                                       \
+    }
+SMALL_KERNELS(SMALL)
+
+extern "C" const void *leat_cuda_kernel(enum kernel_id kernel, enum cuda_entry entry)
 {
-#define FAR_ENTRY(id, name)  (const void *)name##_far,
-#define NEAR_ENTRY(id, name) near_entry[KERNEL_##id] = (const void *)name##_near;
-    static const void *const far_entry[KERNEL_COUNT] = {LEAT_KERNELS(FAR_ENTRY)};
-    const void *near_entry[KERNEL_COUNT] = {NULL};
+#define FAR_ENTRY(id, name)   (const void *)name##_far,
+#define NEAR_ENTRY(id, name)  entries[CUDA_NEAR][KERNEL_##id] = (const void *)name##_near;
+#define SMALL_ENTRY(id, name) entries[CUDA_SMALL][KERNEL_##id] = (const void *)name##_small;
+    const void *entries[CUDA_ENTRIES][KERNEL_COUNT] = {{LEAT_KERNELS(FAR_ENTRY)}};
     NEAR_KERNELS(NEAR_ENTRY)
-    if ((unsigned)kernel >= KERNEL_COUNT)
-        return NULL;
-    return near ? near_entry[kernel] : far_entry[kernel];
+    SMALL_KERNELS(SMALL_ENTRY)
+    return (unsigned)kernel < KERNEL_COUNT && (unsigned)entry < CUDA_ENTRIES
+               ? entries[entry][kernel]
+               : NULL;
 }

@@ -19,6 +19,15 @@ struct cuda_near {
     __attribute__((aligned(16))) unsigned char arguments[CUDA_NEAR_BYTES];
 };
 
+/* One pulse fits: what a launch carries along takes time by its size. */
+#define CUDA_SMALL_BYTES 496
+
+struct cuda_small {
+    uint64_t turn;
+    uint32_t choice, unused;
+    __attribute__((aligned(16))) unsigned char arguments[CUDA_SMALL_BYTES];
+};
+
 struct cuda_far {
     uint32_t end[CUDA_DOMAINS_MAX]; /* blocks of the domain and of those before it */
     uint32_t choice[CUDA_DOMAINS_MAX];
@@ -30,8 +39,11 @@ struct cuda_far {
 extern "C" {
 #endif
 
-/* The kernel's entry point, or NULL where it has none of that kind. */
-const void *leat_cuda_kernel(enum kernel_id kernel, int near);
+enum cuda_entry { CUDA_FAR, CUDA_NEAR, CUDA_SMALL, CUDA_ENTRIES };
+
+/* The kernel's entry point that takes a struct cuda_far, cuda_near or cuda_small, or NULL where it
+ * has none of that kind. */
+const void *leat_cuda_kernel(enum kernel_id kernel, enum cuda_entry entry);
 
 #ifdef __cplusplus
 }

@@ -51,20 +51,22 @@ struct device_gang {
 int leat_cuda_load_kernels(struct cuda_device *device)
 {
     for (int kernel = 0; kernel < KERNEL_COUNT; kernel++) {
-        int fit[2] = {INT_MAX, INT_MAX};
-        for (int near = 0; near < 2; near++) {
+        int least = INT_MAX;
+        for (int kind = 0; kind < CUDA_ENTRIES; kind++) {
             struct cudaFuncAttributes attributes;
-            const void *entry = leat_cuda_kernel((enum kernel_id)kernel, near);
+            const void *entry = leat_cuda_kernel((enum kernel_id)kernel, (enum cuda_entry)kind);
+            int fit = 0;
             if (!entry)
                 continue;
             cudaError_t failed = cudaFuncGetAttributes(&attributes, entry);
             if (failed == cudaSuccess)
-                failed = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit[near], entry,
-                                                                       CUDA_THREADS, 0);
+                failed =
+                    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, entry, CUDA_THREADS, 0);
             if (failed != cudaSuccess)
                 return leat_cuda_fail(failed, "loading a kernel");
+            if (fit < least)
+                least = fit;
         }
-        int least = fit[0] < fit[1] ? fit[0] : fit[1];
         device->resident_blocks[kernel] = least * device->multiprocessors;
         if (least < 1)
             return leat_fail(-ENOTSUP, "kernel %d does not fit on GPU %d (%s)", kernel,
@@ -119,21 +121,28 @@ static uint64_t turn_of(struct cuda_device *device, const struct device_launch *
 
 static int launch_one(struct cuda_device *device, const struct device_launch *launch)
 {
-    uint32_t blocks = blocks_for(device, launch);
+    const uint32_t blocks = blocks_for(device, launch);
+    const uint64_t turn = turn_of(device, launch);
     const struct device_memory *arguments = launch->arguments;
-    const void *entry = leat_cuda_kernel(launch->kernel, 1);
-    if (!entry || arguments->bytes > CUDA_NEAR_BYTES) {
-        struct cuda_far far = {.end = {blocks},
-                               .choice = {launch->choice},
-                               .turn = {turn_of(device, launch)},
-                               .arguments = {arguments->address}};
-        return start(device, leat_cuda_kernel(launch->kernel, 0), blocks, launch->gang, &far);
+    const void *near = leat_cuda_kernel(launch->kernel, CUDA_NEAR);
+    const void *small = leat_cuda_kernel(launch->kernel, CUDA_SMALL);
+    if (small && arguments->bytes <= CUDA_SMALL_BYTES) {
+        struct cuda_small carried = {.turn = turn, .choice = launch->choice};
+        memcpy(carried.arguments, arguments->host, arguments->bytes);
+        return start(device, small, blocks, launch->gang, &carried);
     }
-    struct cuda_near near;
-    near.choice = launch->choice;
-    near.turn = turn_of(device, launch);
-    memcpy(near.arguments, arguments->host, arguments->bytes);
-    return start(device, entry, blocks, launch->gang, &near);
+    if (near && arguments->bytes <= CUDA_NEAR_BYTES) {
+        struct cuda_near carried;
+        carried.turn = turn;
+        carried.choice = launch->choice;
+        memcpy(carried.arguments, arguments->host, arguments->bytes);
+        return start(device, near, blocks, launch->gang, &carried);
+    }
+    struct cuda_far far = {.end = {blocks},
+                           .choice = {launch->choice},
+                           .turn = {turn},
+                           .arguments = {arguments->address}};
+    return start(device, leat_cuda_kernel(launch->kernel, CUDA_FAR), blocks, launch->gang, &far);
 }
 
 // ---- Gangs ----
@@ -260,7 +269,7 @@ static int launch_all(struct gang *gang, const struct cuda_device *leader)
     }
     int error = join_streams(gang, leader, true);
     if (!error)
-        error = start(leader, leat_cuda_kernel(kernel, 0), blocks, true, &far);
+        error = start(leader, leat_cuda_kernel(kernel, CUDA_FAR), blocks, true, &far);
     return error ? error : join_streams(gang, leader, false);
 }
 

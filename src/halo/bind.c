@@ -321,7 +321,7 @@ static void release(struct leat_halo *halo)
         device->ops->report_free(device, halo->report);
     struct device_memory *owned[] = {&halo->error,        &halo->staging, &halo->index,
                                      &halo->source_start, &halo->source,  &halo->sent_home,
-                                     &halo->run,          &halo->loop,    &halo->reader};
+                                     &halo->run,          &halo->loop,    &halo->found};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         device->ops->free(device, owned[i]);
     for (int f = 0; f < halo->field_count; f++) {

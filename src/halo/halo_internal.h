@@ -85,9 +85,9 @@ struct leat_halo {
     /* The other side's number of each pulse: where it receives what we send, and the reverse. */
     int to_pulse[HALO_PULSES_MAX], from_pulse[HALO_PULSES_MAX];
     struct device_memory staging;
-    const struct k_stamp *stamp; /* a resident loop's own consumer, in device memory; or NULL */
-    bool stamp_reads_only;
-    struct device_memory reader;    /* such a consumer, made by halo_run_reads */
+    const struct k_stamp *stamp;    /* a resident loop's own consumer; or NULL */
+    struct k_stamp reader;          /* such a consumer, made by halo_run_reads */
+    struct device_memory found;     /* by it */
     struct device_memory run, loop; /* k_resident with its fields, k_loop; in resident mode */
 };
 

@@ -134,7 +134,8 @@ struct k_resident {
     uint32_t first_forward, first_reverse, next_forward, next_reverse;
     struct k_loop *loop;
     struct k_wait wait;
-    const struct k_stamp *stamp; /* NULL: none */
+    uint32_t stamped, unused2; /* whether there is a consumer of the library's own */
+    struct k_stamp stamp;
     int (*consume)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     int (*advance)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     void *user;

@@ -92,22 +92,20 @@ int halo_run_reads(struct leat_halo *halo, int f)
 {
     struct device *device = halo->job->device;
     const struct k_field *field = halo_kernel(halo, f);
-    int error = device->ops->alloc(device, sizeof(struct k_stamp) + sizeof(struct k_stamp_found),
-                                   &halo->reader);
+    int error = device->ops->alloc(device, sizeof(struct k_stamp_found), &halo->found);
     if (error)
         return error;
-    *(struct k_stamp *)halo->reader.host = (struct k_stamp){
+    halo->reader = (struct k_stamp){
         .x = field->base,
         .home_count = field->home_count,
         .ghost_count = field->ghost_count,
         .components = (uint32_t)field->components,
         .zones = field->zones,
         .reads_only = 1,
-        .found = (struct k_stamp_found *)(void *)((struct k_stamp *)halo->reader.address + 1),
+        .found = halo->found.address,
     };
-    halo->stamp = halo->reader.address;
-    halo->stamp_reads_only = true;
-    return device->ops->publish(device, &halo->reader);
+    halo->stamp = &halo->reader;
+    return 0;
 }
 
 // What is read after the exchange has to be read by all blocks before it is overwritten: by the way
@@ -116,7 +114,7 @@ static uint32_t barriers_of(const struct leat_halo *halo, const leat_step *step)
 {
     int x = step->forward_field;
     bool apart = x >= 0 && halo->field[x].given.zones == 2 && halo_packets_of(halo, x);
-    bool stamps = halo->stamp && !halo->stamp_reads_only;
+    bool stamps = halo->stamp && !halo->stamp->reads_only;
     bool advances = step->advance || stamps;
     return (step->reverse_field >= 0 || advances || !apart ? RESIDENT_AFTER_CONSUME : 0) |
            (advances ? RESIDENT_AFTER_ADVANCE : 0);
@@ -142,11 +140,13 @@ static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t ste
                  .timeout_ns = halo->job->timeout_ns,
                  .error = halo->error.address,
                  .report = halo->report},
-        .stamp = halo->stamp,
+        .stamped = halo->stamp != NULL,
         .consume = step->consume,
         .advance = step->advance,
         .user = step->user,
     };
+    if (halo->stamp)
+        run->stamp = *halo->stamp;
     halo->run.bytes = bytes; // what a launch may carry along
     run->first_forward = choice_of(halo, x, LEAT_FORWARD);
     run->first_reverse = choice_of(halo, f, LEAT_REVERSE);

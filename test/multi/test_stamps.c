@@ -215,7 +215,7 @@ static uint64_t run_steps(struct part *part)
     if (part->play->scenario->mode == LEAT_MODE_RESIDENT) {
         const leat_step step = {
             .size = sizeof step, .forward_field = X, .reverse_field = reverse ? F : -1};
-        part->halo->stamp = part->stamp.address;
+        part->halo->stamp = part->stamp.host;
         failed(part, leat_halo_run(part->halo, &step, steps, &done), "the resident loop");
         return done;
     }
