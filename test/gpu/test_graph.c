@@ -2,10 +2,10 @@
 // Exchanges in CUDA graphs: captured once, replayed many times with new values, mixed with plain
 // ones. One rank a GPU, since ranks that share one meet on the host for every exchange.
 
+#ifdef LEAT_HAVE_CUDA
+
 #define _GNU_SOURCE
 #include "multi/device_halo.h"
-
-#ifdef LEAT_HAVE_CUDA
 
 #include <cuda_runtime_api.h>
 
@@ -212,6 +212,8 @@ int main(int argc, char **argv)
 }
 
 #else
+
+#include <stdio.h>
 
 int main(void)
 {

@@ -195,16 +195,50 @@ static struct slices look_at(const json_t *events)
     return all;
 }
 
-static void test_a_trace_shows_one_launch_an_exchange(void **state)
+// Where the host waited for the device after the rank's first exchange and before its last ended.
+static int count_syncs(const json_t *events, int rank)
 {
-    (void)state;
+    double begin = INFINITY, end = -INFINITY;
+    int syncs = 0;
+    size_t i;
+    json_t *event;
+    for (int counting = 0; counting < 2; counting++)
+        json_array_foreach(events, i, event)
+        {
+            const char *kind = json_string_value(json_object_get(event, "cat"));
+            double at = number_of(event, "ts");
+            if (!kind || (int)number_of(event, "pid") != rank)
+                continue;
+            if (!counting && !strcmp(kind, "exchange")) {
+                begin = fmin(begin, at);
+                end = fmax(end, at + number_of(event, "dur"));
+            }
+            syncs += counting && !strcmp(kind, "sync") && at > begin && at < end;
+        }
+    return syncs;
+}
+
+static json_t *trace_of(enum leat_mode mode)
+{
     json_error_t error;
-    free(count(LEAT_MODE_FUSED, false, NULL, trace_file));
+    free(count(mode, false, NULL, trace_file));
     json_t *root = json_load_file(trace_file, 0, &error);
     if (!root)
         fail_msg("%s:%d: %s", trace_file, error.line, error.text);
-    const json_t *events = json_is_array(root) ? root : json_object_get(root, "traceEvents");
+    return root;
+}
+
+static void test_a_trace_shows_one_launch_an_exchange(void **state)
+{
+    (void)state;
+    json_t *root = trace_of(LEAT_MODE_HOST);
+    assert_true(count_syncs(json_object_get(root, "traceEvents"), 0) >= STEPS); // it would show
+    json_decref(root);
+    root = trace_of(LEAT_MODE_FUSED);
+    const json_t *events = json_object_get(root, "traceEvents");
     struct slices all = look_at(events);
+    for (int r = 0; r < BOX_RANKS; r++)
+        assert_int_equal(count_syncs(events, r), 0);
     json_decref(root);
     assert_int_equal(all.exchanges, BOX_RANKS * 2 * (STEPS + 1));
     assert_int_equal(all.launches, all.exchanges);

@@ -178,7 +178,8 @@ static void test_a_rank_that_closes(void **state)
 
 static int open_on(const char *name, int ranks)
 {
-    const leat_options options = {.size = sizeof options, .thread_ranks = ranks, .device = name};
+    const leat_options options = {
+        .size = sizeof options, .thread_ranks = ranks, .arena_bytes = 16 << 20, .device = name};
     leat_job *jobs[64] = {0};
     int error = leat_open(&options, jobs);
     for (int r = 0; !error && r < ranks; r++)
