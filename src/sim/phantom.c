@@ -103,7 +103,8 @@ static int replace(struct sim_store *store, uint32_t first, uint32_t end,
     move_gap(store, end);
     store->gap = first;
     store->count -= old;
-    memcpy(store->range + first, ranges, count * sizeof *ranges);
+    if (count)
+        memcpy(store->range + first, ranges, count * sizeof *ranges);
     store->gap += count;
     store->count += count;
     return 0;
