@@ -21,7 +21,9 @@
 static const enum leat_collective_kind kinds[] = {[TORUS_BROADCAST] = LEAT_BROADCAST,
                                                   [TORUS_ALLREDUCE] = LEAT_ALLREDUCE,
                                                   [TORUS_ALLTOALL] = LEAT_ALLTOALL,
-                                                  [TORUS_BARRIER] = LEAT_BARRIER};
+                                                  [TORUS_BARRIER] = LEAT_BARRIER,
+                                                  // No collective: it has a program of its own.
+                                                  [TORUS_EXCHANGE] = LEAT_COLLECTIVE_COUNT};
 
 struct report {
     struct sim_measured measured;
