@@ -35,6 +35,13 @@ int leat_cuda_use(const struct cuda_device *device)
     return error == cudaSuccess ? 0 : leat_cuda_fail(error, "choosing the GPU");
 }
 
+bool leat_cuda_captures(const struct cuda_device *device)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(device->stream, &status) != cudaSuccess ||
+           status != cudaStreamCaptureStatusNone;
+}
+
 static int device_count(void)
 {
     int count = 0;

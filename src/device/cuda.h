@@ -59,7 +59,6 @@ struct cuda_device {
     int resident_blocks[KERNEL_COUNT]; /* that the whole GPU holds at once */
     cudaStream_t stream;
     cudaEvent_t event;
-    bool captured;            /* work of the stream has become part of a graph */
     bool counted;             /* among the segment's ranks with a GPU */
     struct cuda_watch *watch; /* of stream waits; made with the first of them */
     char model[64];
@@ -69,6 +68,8 @@ struct cuda_device {
 int leat_cuda_fail(cudaError_t error, const char *what);
 /* Every call comes from the thread that happens to use the rank. */
 int leat_cuda_use(const struct cuda_device *device);
+/* Whether the rank's stream is being captured into a graph. */
+bool leat_cuda_captures(const struct cuda_device *device);
 /* GPU of a rank of this process. */
 int leat_cuda_number_of(const struct leat_job *job, int rank);
 

@@ -112,11 +112,9 @@ static int start(const struct cuda_device *device, const void *entry, uint32_t b
 // see replays.
 static uint64_t turn_of(struct cuda_device *device, const struct device_launch *launch)
 {
-    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(device->stream, &status) != cudaSuccess ||
-        status != cudaStreamCaptureStatusNone)
-        device->captured = true;
-    return device->captured ? 0 : launch->turn;
+    if (leat_cuda_captures(device))
+        device->base.captured = true;
+    return device->base.captured ? 0 : launch->turn;
 }
 
 static int launch_one(struct cuda_device *device, const struct device_launch *launch)
@@ -348,5 +346,10 @@ int leat_cuda_launch(struct device *base, const struct device_launch *launch)
         return error;
     // Joining was over when all ranks had opened the halo, so the count stands.
     bool alone = !launch->gang || launch->gang->gang->member_count == 1;
+    if (!alone && leat_cuda_captures(device))
+        return leat_fail(-ENOTSUP,
+                         "ranks that share GPU %d start their exchanges together, which a graph "
+                         "cannot hold; give each rank a GPU of its own",
+                         device->number);
     return alone ? launch_one(device, launch) : launch_together(launch->gang, device, launch);
 }

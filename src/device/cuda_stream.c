@@ -234,6 +234,9 @@ int leat_cuda_wait(struct device *base, const struct k_wait *wait, struct leat_s
     struct cuda_device *device = (struct cuda_device *)base;
     stream_value *write = NULL, *await = NULL;
     int error = leat_cuda_use(device);
+    if (!error && leat_cuda_captures(device))
+        error = leat_fail(-ENOTSUP, "mode stream's signals have their numbers baked in, so a graph "
+                                    "of it would not replay; use mode fused or pulse");
     if (!error && !device->watch)
         error = start_watch(device);
     if (!error)

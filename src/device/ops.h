@@ -115,6 +115,7 @@ struct device_ops {
 struct device {
     const struct device_ops *ops;
     struct leat_job *job;
+    bool captured; /* work of its stream has become part of a graph, whose replays nobody counts */
 };
 
 /* Opens the rank's device, as LEAT_DEVICE says. */

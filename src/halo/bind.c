@@ -149,19 +149,6 @@ static void bind_sender(struct leat_halo *halo, int f, int p, struct k_pulse *ke
     kernel->signal.f_free_here = halo_signal(halo->signals, halo->field_count, p, f, BOARD_F_FREE);
 }
 
-// With two zones, a peer's data of the last exchange say that it has left the one before: it began
-// the last after that. So only where data go one way a landing zone is acknowledged by itself.
-static bool acknowledges(const struct leat_halo *halo, int peer, bool they_send,
-                         const struct k_field *field)
-{
-    bool answered = false;
-    for (int p = 0; peer != LEAT_NOBODY && p < halo->plan->pulse_count; p++) {
-        const leat_pulse *pulse = &halo->plan->pulse[p];
-        answered |= (they_send ? pulse->send_rank : pulse->recv_rank) == peer;
-    }
-    return peer != LEAT_NOBODY && !(answered && field->zones == 2);
-}
-
 static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *field)
 {
     const leat_pulse *pulse = &halo->plan->pulse[p];
@@ -185,8 +172,8 @@ static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *fie
     field->receivers |= pulse->send_rank != LEAT_NOBODY ? bit : 0;
     field->f_tell |= pulse->send_rank != LEAT_NOBODY ? bit : 0;
     field->f_ask |= pulse->recv_rank != LEAT_NOBODY ? bit : 0;
-    field->x_tell |= acknowledges(halo, pulse->recv_rank, true, field) ? bit : 0;
-    field->x_ask |= acknowledges(halo, pulse->send_rank, false, field) ? bit : 0;
+    field->x_tell |= pulse->recv_rank != LEAT_NOBODY ? bit : 0;
+    field->x_ask |= pulse->send_rank != LEAT_NOBODY ? bit : 0;
 }
 
 static struct k_field field_head(const struct leat_halo *halo, int f, uint64_t first_epoch)
@@ -378,6 +365,7 @@ int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options
     int error = leat_need(job, "leat_halo_open", "job");
     if (error)
         return error;
+    job->halo_sequence++; // also by a rank that fails early: all ranks name the next one alike
     struct leat_halo *made = new_halo(job, plan);
     leat_halo_options full = {.size = sizeof full};
     error = made ? leat_need(halo, "leat_halo_open", "halo")

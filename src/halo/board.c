@@ -64,7 +64,7 @@ int halo_board_post(struct leat_halo *halo)
 {
     uint64_t returned[LEAT_FIELDS_MAX];
     char name[LEAT_REGION_NAME];
-    board_name(++halo->job->halo_sequence, name);
+    board_name(halo->job->halo_sequence, name);
     leat_region_options head = {.size = sizeof head, .bytes = sizeof(struct board), .name = name};
     leat_region_options signals = {.size = sizeof signals,
                                    .bytes = signal_bytes(halo),

@@ -37,8 +37,16 @@ static int agree_on_pulses(struct leat_halo *halo, bool *use)
     bool resident = halo->mode->mode == LEAT_MODE_RESIDENT;
     double limit = chosen ? job->config.packets : resident ? ops->resident_packets : ops->packets;
     double excess = -limit; // of the largest pulse over the smallest limit
+    // Elements of several packets are not stored as whole lines, and each is more bytes.
+    double weight = 1;
+    for (int f = 0; f < halo->field_count; f++) {
+        double packets = (halo->field[f].element_bytes / 4 + 2) / 3;
+        if (halo->field[f].given.components <= K_PACKET_COMPONENTS && packets * packets > weight)
+            weight = packets * packets;
+    }
     for (int p = 0; p < halo->plan->pulse_count; p++) {
-        double count = halo->plan->pulse[p].send_count;
+        double count =
+            chosen ? halo->plan->pulse[p].send_count : weight * halo->plan->pulse[p].send_count;
         if (count - limit > excess)
             excess = count - limit;
     }

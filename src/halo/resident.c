@@ -228,6 +228,10 @@ static int run_resident(struct leat_halo *halo, const leat_step *step, uint64_t 
         return leat_fail(-ENOTSUP,
                          "leat_halo_run: on a GPU a resident loop cannot call functions of "
                          "the host; use mode fused, or leave consume and advance NULL");
+    if (halo->job->device->captured)
+        return leat_fail(-ENOTSUP,
+                         "leat_halo_run: exchanges of this rank have been captured into a "
+                         "graph, so that how many there were is known to the GPU only");
     fill_run(halo, step, step_count, halo->run.host);
     uint64_t since = leat_trace_begin(halo->job), cpu = since ? leat_trace_cpu_ns() : 0;
     int error = launch_run(halo, loop);
