@@ -83,6 +83,8 @@ static void fit_eager(struct msg_tuning *tuning)
     tuning->eager_bytes = fitting(tuning, tuning->eager_bytes);
     tuning->eager_most =
         tuning->eager_hop_bytes ? fitting(tuning, tuning->ring_bulk_bytes) : tuning->eager_bytes;
+    if (tuning->eager_most < tuning->eager_bytes)
+        tuning->eager_most = tuning->eager_bytes;
 }
 
 bool msg_budget_fits(const struct msg_tuning *tuning, int rank_count, uint64_t queue_bytes)

@@ -48,6 +48,15 @@ static void open_spoilt(struct rank_thread *self)
         rank_check(self, strstr(leat_error_detail(), job->words[i]) != NULL, "\"%s\" is not in: %s",
                    job->words[i], leat_error_detail());
     leat_plan_free(plan);
+    // What failed on one rank early has not put the ranks out of step.
+    plan = box_plan(self, &job->box);
+    if (!plan)
+        return;
+    error = open_halo(self, job, plan, box_info(plan).element_count * 24ull + 4096, &halo, &x);
+    rank_check(self, !error && !leat_halo_exchange(halo, 0, LEAT_FORWARD), "the next halo: %s",
+               leat_error_detail());
+    leat_halo_free(halo);
+    leat_plan_free(plan);
 }
 
 static void run_spoilt(struct job *job)
