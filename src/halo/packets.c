@@ -40,9 +40,10 @@ static int agree_on_pulses(struct leat_halo *halo, bool *use)
     // Elements of several packets are not stored as whole lines, and each is more bytes.
     double weight = 1;
     for (int f = 0; f < halo->field_count; f++) {
-        double packets = (halo->field[f].element_bytes / 4 + 2) / 3;
-        if (halo->field[f].given.components <= K_PACKET_COMPONENTS && packets * packets > weight)
-            weight = packets * packets;
+        const uint32_t packets = (halo->field[f].element_bytes / 4 + 2) / 3;
+        const double square = (double)(packets * packets);
+        if (halo->field[f].given.components <= K_PACKET_COMPONENTS && square > weight)
+            weight = square;
     }
     for (int p = 0; p < halo->plan->pulse_count; p++) {
         double count =
