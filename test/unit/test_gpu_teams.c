@@ -58,6 +58,18 @@ static void run_lane(void)
     swapcontext(&team.lane[team.now], &team.main);
 }
 
+// Apart from the loop: who returns from getcontext twice may find its own variables changed.
+__attribute__((noinline)) static void start_lane(uint32_t lane)
+{
+    team.done[lane] = false;
+    team.meetings[lane] = 0;
+    getcontext(&team.lane[lane]);
+    team.lane[lane].uc_stack.ss_sp = team.stack[lane];
+    team.lane[lane].uc_stack.ss_size = STACK_BYTES;
+    team.lane[lane].uc_link = NULL;
+    makecontext(&team.lane[lane], run_lane, 0);
+}
+
 // All lanes as far as the next meeting, in turn, until they are through. `backwards`: the last lane
 // first.
 static void run_team(team_kernel *kernel, const struct md_gpu_args *args, uint32_t i,
@@ -67,15 +79,8 @@ static void run_team(team_kernel *kernel, const struct md_gpu_args *args, uint32
     team.args = args;
     team.i = i;
     team.choice = choice;
-    for (uint32_t lane = 0; lane < G_LANES; lane++) {
-        team.done[lane] = false;
-        team.meetings[lane] = 0;
-        getcontext(&team.lane[lane]);
-        team.lane[lane].uc_stack.ss_sp = team.stack[lane];
-        team.lane[lane].uc_stack.ss_size = STACK_BYTES;
-        team.lane[lane].uc_link = NULL;
-        makecontext(&team.lane[lane], run_lane, 0);
-    }
+    for (uint32_t lane = 0; lane < G_LANES; lane++)
+        start_lane(lane);
     for (uint32_t left = G_LANES; left > 0;) {
         left = G_LANES;
         for (uint32_t k = 0; k < G_LANES; k++) {
