@@ -391,12 +391,18 @@ static void body_limit(struct rank_thread *self)
     rank_check(self, !asleep || *asleep == 1, "it is about to sleep");
     net->ops->sleep_cancel(net);
     rank_check(self, !asleep || *asleep == 0, "it is not any more");
-    uint64_t begin = leat_now_ns();
-    net->ops->sleep_prepare(net);
-    net->ops->sleep(net, 5000000);
-    uint64_t slept_ns = leat_now_ns() - begin;
-    rank_check(self, slept_ns >= 4900000 && slept_ns < LONG_SLEEP_NS / 2, "slept %llu ns",
-               (unsigned long long)slept_ns);
+    // A nap may come first, after which the sleeper looks again, still announced.
+    uint64_t begin = leat_now_ns(), slept_ns = 0;
+    int sleeps = 0;
+    for (; slept_ns < 4900000 && sleeps < 3; sleeps++) {
+        net->ops->sleep_prepare(net);
+        rank_check(self, !asleep || *asleep == 1, "it is about to sleep");
+        net->ops->sleep(net, 5000000 - slept_ns);
+        slept_ns = leat_now_ns() - begin;
+    }
+    rank_check(self, slept_ns >= 4900000 && slept_ns < LONG_SLEEP_NS / 2 && sleeps <= 2,
+               "slept %llu ns in %d sleeps", (unsigned long long)slept_ns, sleeps);
+    rank_check(self, !asleep || *asleep == 0, "it has woken up");
     net->ops->sleep_prepare(net);
     net->ops->wake(net, 0);
     net->ops->sleep(net, LONG_SLEEP_NS);
