@@ -143,7 +143,11 @@ static char process_state(int pid)
 int leat_rank_stopped(const leat_job *job)
 {
     for (int rank = 0; !job->segment->head->threads && rank < job->rank_count; rank++) {
-        int pid = __atomic_load_n(&leat_rank_record(job, rank)->pid, __ATOMIC_RELAXED);
+        const struct rank_record *record = leat_rank_record(job, rank);
+        // One that has left may well stand still (a leak check stops it once more): it is no cause.
+        if (__atomic_load_n(&record->state, __ATOMIC_ACQUIRE) != RANK_OPEN)
+            continue;
+        int pid = __atomic_load_n(&record->pid, __ATOMIC_RELAXED);
         char state = pid > 0 ? process_state(pid) : 0;
         if (state == 'T' || state == 't')
             return rank;
