@@ -15,7 +15,8 @@
 
 #define K_FN static inline
 #define K_UNROLL
-#define K_SLICE_NS UINT64_C(20000000)
+#define K_COALESCES 0
+#define K_SLICE_NS  UINT64_C(20000000)
 struct k_grid {
     uint32_t block, block_count;
 };

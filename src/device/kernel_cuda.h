@@ -10,8 +10,9 @@
 #ifndef LEAT_DEVICE_KERNEL_CUDA_H
 #define LEAT_DEVICE_KERNEL_CUDA_H
 
-#define K_FN     static __device__ __forceinline__
-#define K_UNROLL _Pragma("unroll")
+#define K_FN        static __device__ __forceinline__
+#define K_UNROLL    _Pragma("unroll")
+#define K_COALESCES 1 /* neighbouring lanes do best with neighbouring words */
 
 /* A domain's share of the launch: several domains of one GPU are one grid. */
 struct k_grid {

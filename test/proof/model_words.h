@@ -15,6 +15,7 @@
 
 #define K_FN __attribute__((unused)) static inline
 #define K_UNROLL
+#define K_COALESCES 0
 
 struct k_grid {
     uint32_t block, block_count;
