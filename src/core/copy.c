@@ -54,29 +54,25 @@ static int signal_at(const leat_job *job, leat_place place, struct leat_signal *
     return 0;
 }
 
-static int put_from(const struct leat_region *to, uint64_t to_offset,
-                    const struct leat_region *from, uint64_t from_offset, uint64_t bytes)
+// Where copies made here find the region's bytes; NULL where only its own transport does. A
+// device's copies take addresses that loads and stores do not.
+static char *reach(const struct leat_region *region)
 {
-    const char *address = from->kind == REGION_DEVICE ? (const char *)(uintptr_t)from->remote
-                                                      : (const char *)from->address;
-    return to->transport->put(to, to_offset, address + from_offset, bytes);
+    return region->kind == REGION_DEVICE ? (char *)(uintptr_t)region->remote
+                                         : (char *)region->address;
 }
 
 static int transfer(leat_place to, leat_place from, uint64_t bytes)
 {
     const struct leat_region *target = to.region, *source = from.region;
-    // A device's copies take addresses of either side, and know what to do with them.
-    if (target->kind == REGION_DEVICE)
-        return put_from(target, to.offset, source, from.offset, bytes);
-    if (source->kind == REGION_DEVICE && target->address)
-        return source->transport->get((char *)target->address + to.offset, source, from.offset,
-                                      bytes);
-    if (source->address)
-        return target->transport->put(target, to.offset, (char *)source->address + from.offset,
-                                      bytes);
-    if (target->address)
-        return source->transport->get((char *)target->address + to.offset, source, from.offset,
-                                      bytes);
+    const bool to_device = target->kind == REGION_DEVICE;
+    const bool from_device = source->kind == REGION_DEVICE;
+    char *there = reach(target), *here = reach(source);
+    // A device's transport knows what to do with an address of either side, others with the host's.
+    if (here && (to_device || !from_device))
+        return target->transport->put(target, to.offset, here + from.offset, bytes);
+    if (there && (from_device || !to_device))
+        return source->transport->get(there + to.offset, source, from.offset, bytes);
     return bounce(target, to.offset, source, from.offset, bytes);
 }
 

@@ -127,7 +127,6 @@ int leat_segment_map(int fd, struct segment **segment)
         return leat_fail(-ENOMEM, "no memory for a job handle");
     made->fd = fd;
     made->references = 1;
-    pthread_mutex_init(&made->lock, NULL);
     made->bytes = (uint64_t)status.st_size;
     made->head = made->bytes ? mmap(NULL, made->bytes, PROT_READ | PROT_WRITE,
                                     MAP_SHARED | MAP_NORESERVE, fd, 0)
@@ -144,6 +143,7 @@ int leat_segment_map(int fd, struct segment **segment)
         free(made);
         return error;
     }
+    pthread_mutex_init(&made->lock, NULL);
     *segment = made;
     return 0;
 }
@@ -154,6 +154,7 @@ void leat_segment_release(struct segment *segment)
         return;
     munmap(segment->head, segment->bytes);
     close(segment->fd);
+    pthread_mutex_destroy(&segment->lock);
     free(segment);
 }
 
