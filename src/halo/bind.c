@@ -37,7 +37,7 @@ static int check_field(const struct leat_halo *halo, const leat_halo_options *op
         return leat_fail(-EINVAL, "field %d: %d landing zones; 1 or 2", f, field->zones);
     uint64_t elements = halo->plan->element_count;
     if (field->zones == 2)
-        elements += halo->plan->element_count - halo->plan->home_count;
+        elements += halo_ghost_count(halo);
     uint64_t needed = elements * type_bytes(field->element) * (uint64_t)field->components;
     int error = leat_region_check(field->place.region, field->place.offset, 0, "field");
     if (error)
@@ -188,7 +188,7 @@ static struct k_field field_head(const struct leat_halo *halo, int f, uint64_t f
         .shifted = field->given.shifted,
         .pulse_count = halo->plan->pulse_count,
         .home_count = halo->plan->home_count,
-        .ghost_count = halo->plan->element_count - halo->plan->home_count,
+        .ghost_count = halo_ghost_count(halo),
         .zones = (uint32_t)field->given.zones,
         .first_epoch = first_epoch,
         .turns = field->turns.address,

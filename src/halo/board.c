@@ -86,7 +86,7 @@ int halo_board_post(struct leat_halo *halo)
     board->field_count = halo->field_count;
     board->home_count = halo->plan->home_count;
     board->send_total = halo->send_total;
-    board->ghost_count = halo->plan->element_count - halo->plan->home_count;
+    board->ghost_count = halo_ghost_count(halo);
     for (int f = 0; f < halo->field_count; f++) {
         const leat_field *given = &halo->field[f].given;
         board->field[f] = (struct board_field){.element = given->element,

@@ -158,7 +158,7 @@ int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info)
     for (int f = 0; f < halo->field_count; f++) {
         const struct halo_field *field = &halo->field[f];
         if (field->given.zones == 2 && field->forward_epoch & 1)
-            full.ghost_shift[f] = halo->plan->element_count - halo->plan->home_count;
+            full.ghost_shift[f] = halo_ghost_count(halo);
     }
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;

@@ -95,6 +95,16 @@ static inline struct k_field *halo_kernel(const struct leat_halo *halo, int f)
 {
     return (struct k_field *)halo->field[f].kernel.host;
 }
+static inline uint32_t halo_ghost_count(const struct leat_halo *halo)
+{
+    return halo->plan->element_count - halo->plan->home_count;
+}
+/* Elements that a kernel of the whole exchange goes through: as many entries out, or ghosts in. */
+static inline uint32_t halo_work(const struct leat_halo *halo)
+{
+    uint32_t ghosts = halo_ghost_count(halo);
+    return halo->send_total > ghosts ? halo->send_total : ghosts;
+}
 /* Whether the device is one that the host cannot load from and store to. */
 static inline bool halo_is_remote(const struct leat_halo *halo)
 {

@@ -29,14 +29,12 @@ static enum kernel_id kernel_for(const struct leat_halo *halo, int f, enum kerne
 static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t choice,
                   uint64_t epoch)
 {
-    const struct leat_plan *plan = halo->plan;
-    uint32_t ghosts = plan->element_count - plan->home_count;
     const struct device_launch launch = {
         .kernel = kernel_for(halo, f, first),
         .choice = choice,
         .turn = epoch - halo_kernel(halo, f)->first_epoch,
         .arguments = &halo->field[f].kernel,
-        .work = halo->send_total > ghosts ? halo->send_total : ghosts,
+        .work = halo_work(halo),
         .gang = halo->gang,
     };
     return leat_device_launch(halo->job->device, &launch);

@@ -15,39 +15,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t ghost_count(const struct leat_halo *halo)
+// Packets of an element of the field where the halo takes packets; 0: it is too wide for them.
+static uint32_t packets_each(const struct leat_halo *halo, int f)
 {
-    return halo->plan->element_count - halo->plan->home_count;
+    const struct halo_field *field = &halo->field[f];
+    bool fits = field->given.components <= K_PACKET_COMPONENTS;
+    return fits ? (field->element_bytes / 4 + 2) / 3 : 0;
 }
 
 uint32_t halo_packets_of(const struct leat_halo *halo, int f)
 {
-    const leat_field *field = &halo->field[f].given;
-    if (!halo->packets || field->components > K_PACKET_COMPONENTS)
-        return 0;
-    return (halo->field[f].element_bytes / 4 + 2) / 3;
+    return halo->packets ? packets_each(halo, f) : 0;
+}
+
+// Elements of several packets are not stored as whole lines, and each is more bytes.
+static double weight_of(const struct leat_halo *halo)
+{
+    uint32_t most = 1;
+    for (int f = 0; f < halo->field_count; f++)
+        if (packets_each(halo, f) > most)
+            most = packets_each(halo, f);
+    return (double)(most * most);
 }
 
 // All ranks come to the same answer.
 static int agree_on_pulses(struct leat_halo *halo, bool *use)
 {
     const struct leat_job *job = halo->job;
-    bool chosen = job->config.source[SETTING_PACKETS] != FROM_DEFAULT;
+    const bool chosen = job->config.source[SETTING_PACKETS] != FROM_DEFAULT;
     const struct device_ops *ops = job->device->ops;
-    bool resident = halo->mode->mode == LEAT_MODE_RESIDENT;
+    const bool resident = halo->mode->mode == LEAT_MODE_RESIDENT;
     double limit = chosen ? job->config.packets : resident ? ops->resident_packets : ops->packets;
+    double weight = chosen ? 1 : weight_of(halo);
     double excess = -limit; // of the largest pulse over the smallest limit
-    // Elements of several packets are not stored as whole lines, and each is more bytes.
-    double weight = 1;
-    for (int f = 0; f < halo->field_count; f++) {
-        const uint32_t packets = (halo->field[f].element_bytes / 4 + 2) / 3;
-        const double square = (double)(packets * packets);
-        if (halo->field[f].given.components <= K_PACKET_COMPONENTS && square > weight)
-            weight = square;
-    }
     for (int p = 0; p < halo->plan->pulse_count; p++) {
-        double count =
-            chosen ? halo->plan->pulse[p].send_count : weight * halo->plan->pulse[p].send_count;
+        double count = weight * halo->plan->pulse[p].send_count;
         if (count - limit > excess)
             excess = count - limit;
     }
@@ -64,14 +66,11 @@ static uint64_t lay_out(struct leat_halo *halo, struct board *board)
 {
     uint64_t at = 0;
     for (int f = 0; f < halo->field_count; f++) {
-        const leat_field *field = &halo->field[f].given;
-        if (field->components > K_PACKET_COMPONENTS)
-            continue;
-        uint64_t bytes = (halo->field[f].element_bytes / 4 + 2) / 3 * sizeof(struct k_packet);
+        uint64_t bytes = packets_each(halo, f) * sizeof(struct k_packet);
         board->field[f].x_packet_offset = at;
-        at += 2 * ghost_count(halo) * bytes;
+        at += 2 * halo_ghost_count(halo) * bytes;
         board->field[f].f_packet_offset = at;
-        if (field->element != LEAT_WORDS)
+        if (halo->field[f].given.element != LEAT_WORDS)
             at += 2 * halo->send_total * bytes;
     }
     return at;
@@ -175,11 +174,11 @@ bool halo_packet_find(const struct leat_halo *halo, const void *packet, int *pul
         const struct k_field *kernel = halo_kernel(halo, f);
         uint64_t each = sizeof(struct k_packet) * kernel->packets;
         uintptr_t x = (uintptr_t)kernel->x_packets, back = (uintptr_t)kernel->f_packets;
-        bool ghost = each && at >= x && at < x + 2 * ghost_count(halo) * each;
+        bool ghost = each && at >= x && at < x + 2 * halo_ghost_count(halo) * each;
         bool sent = each && at >= back && at < back + 2 * halo->send_total * each;
         if (!ghost && !sent)
             continue;
-        uint64_t number = ghost ? (at - x) / each % ghost_count(halo) + halo->plan->home_count
+        uint64_t number = ghost ? (at - x) / each % halo_ghost_count(halo) + halo->plan->home_count
                                 : (at - back) / each % halo->send_total;
         for (int p = 0; p < halo->plan->pulse_count; p++) {
             const struct k_pulse *one = k_pulse_at(kernel, p);

@@ -136,10 +136,7 @@ static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t ste
         .steps = step_count,
         .barriers = barriers_of(halo, step),
         .loop = halo->loop.address,
-        .wait = {.job = halo->job,
-                 .timeout_ns = halo->job->timeout_ns,
-                 .error = halo->error.address,
-                 .report = halo->report},
+        .wait = halo_kernel(halo, 0)->wait, // the halo's, whichever field
         .stamped = halo->stamp != NULL,
         .consume = step->consume,
         .advance = step->advance,
@@ -201,11 +198,10 @@ static void keep_books(struct leat_halo *halo, const leat_step *step, uint64_t b
 static int launch_run(struct leat_halo *halo, struct k_loop *loop)
 {
     struct device *device = halo->job->device;
-    uint32_t ghosts = halo->plan->element_count - halo->plan->home_count;
     const struct device_launch launch = {
         .kernel = KERNEL_RESIDENT,
         .arguments = &halo->run,
-        .work = halo->send_total > ghosts ? halo->send_total : ghosts,
+        .work = halo_work(halo),
         .gang = halo->gang,
     };
     *loop = (struct k_loop){0};
