@@ -10,7 +10,6 @@
 #include "device/cuda.h"
 
 #include "core/job.h"
-#include "core/log.h"
 #include "device/kernel.h"
 
 #include <errno.h>
@@ -218,14 +217,8 @@ static void cuda_free(struct device *base, struct device_memory *memory)
 
 static int copy_now(struct device *base, void *to, const void *from, size_t bytes)
 {
-    struct cuda_device *device = (struct cuda_device *)base;
-    int error = leat_cuda_use(device);
-    if (error || !bytes)
-        return error;
-    cudaError_t failed = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device->stream);
-    if (failed == cudaSuccess)
-        failed = cudaStreamSynchronize(device->stream);
-    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "a copy of a GPU's arguments");
+    int error = bytes ? leat_cuda_put(base, to, from, bytes) : 0;
+    return error ? error : leat_cuda_sync(base);
 }
 
 static int cuda_publish(struct device *base, const struct device_memory *memory)
@@ -374,6 +367,7 @@ static int start(struct cuda_device *device)
     if (device->rank_count > CUDA_DOMAINS_MAX)
         return leat_fail(-E2BIG, "%d ranks share GPU %d; at most %d can run at once",
                          device->rank_count, device->number, CUDA_DOMAINS_MAX);
+    leat_cuda_find_operations(device);
     error = enable_access(job, device);
     return error ? error : leat_cuda_load_kernels(device);
 }

@@ -36,6 +36,14 @@
     }
 LEAT_KERNELS(FAR)
 
+#define CARRIED(name, size)                                                                        \
+    static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
+        name##_##size(const __grid_constant__ struct cuda_##size carried)                          \
+    {                                                                                              \
+        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
+        name(&grid, carried.arguments, carried.choice, carried.turn);                              \
+    }
+
 /* Those whose time is not much more than a launch's. */
 #define NEAR_KERNELS(X)                                                                            \
     X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
@@ -43,36 +51,21 @@ LEAT_KERNELS(FAR)
     X(FUSED_REVERSE_F32, fused_reverse_f32)                                                        \
     X(FUSED_REVERSE_F64, fused_reverse_f64)                                                        \
     X(RESIDENT, resident)
-#define NEAR(id, name)                                                                             \
-    static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
-        name##_near(const __grid_constant__ struct cuda_near near)                                 \
-    {                                                                                              \
-        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
-        name(&grid, near.arguments, near.choice, near.turn);                                       \
-    }
+#define NEAR(id, name) CARRIED(name, near)
 NEAR_KERNELS(NEAR)
 
 #define SMALL_KERNELS(X)                                                                           \
     X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
     X(FUSED_REVERSE_F32, fused_reverse_f32)
-#define SMALL(id, name)                                                                            \
-    static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
-        name##_small(const __grid_constant__ struct cuda_small near)                               \
-    {                                                                                              \
-        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
-        name(&grid, near.arguments, near.choice, near.turn);                                       \
-    }
+#define SMALL(id, name) CARRIED(name, small)
 SMALL_KERNELS(SMALL)
 
-extern "C" const void *leat_cuda_kernel(enum kernel_id kernel, enum cuda_entry entry)
+extern "C" void leat_cuda_kernels(const void *entry[KERNEL_COUNT][CUDA_ENTRIES])
 {
-#define FAR_ENTRY(id, name)   (const void *)name##_far,
-#define NEAR_ENTRY(id, name)  entries[CUDA_NEAR][KERNEL_##id] = (const void *)name##_near;
-#define SMALL_ENTRY(id, name) entries[CUDA_SMALL][KERNEL_##id] = (const void *)name##_small;
-    const void *entries[CUDA_ENTRIES][KERNEL_COUNT] = {{LEAT_KERNELS(FAR_ENTRY)}};
+#define FAR_ENTRY(id, name)   entry[KERNEL_##id][CUDA_FAR] = (const void *)name##_far;
+#define NEAR_ENTRY(id, name)  entry[KERNEL_##id][CUDA_NEAR] = (const void *)name##_near;
+#define SMALL_ENTRY(id, name) entry[KERNEL_##id][CUDA_SMALL] = (const void *)name##_small;
+    LEAT_KERNELS(FAR_ENTRY)
     NEAR_KERNELS(NEAR_ENTRY)
     SMALL_KERNELS(SMALL_ENTRY)
-    return (unsigned)kernel < KERNEL_COUNT && (unsigned)entry < CUDA_ENTRIES
-               ? entries[entry][kernel]
-               : NULL;
 }

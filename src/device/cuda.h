@@ -7,6 +7,7 @@
 
 #include "device/ops.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #define CUDA_THREADS     512  /* lanes of a block */
@@ -19,7 +20,8 @@ struct cuda_near {
     __attribute__((aligned(16))) unsigned char arguments[CUDA_NEAR_BYTES];
 };
 
-/* One pulse fits: what a launch carries along takes time by its size. */
+/* One pulse fits: what a launch carries along takes time by its size. The beginning of the other.
+ */
 #define CUDA_SMALL_BYTES 496
 
 struct cuda_small {
@@ -41,9 +43,9 @@ extern "C" {
 
 enum cuda_entry { CUDA_FAR, CUDA_NEAR, CUDA_SMALL, CUDA_ENTRIES };
 
-/* The kernel's entry point that takes a struct cuda_far, cuda_near or cuda_small, or NULL where it
- * has none of that kind. */
-const void *leat_cuda_kernel(enum kernel_id kernel, enum cuda_entry entry);
+/* Fills in the kernels' entry points that take a struct cuda_far, cuda_near and cuda_small; what a
+ * kernel does not have is left alone. */
+void leat_cuda_kernels(const void *entry[KERNEL_COUNT][CUDA_ENTRIES]);
 
 #ifdef __cplusplus
 }
@@ -51,16 +53,22 @@ const void *leat_cuda_kernel(enum kernel_id kernel, enum cuda_entry entry);
 
 struct cuda_watch;
 
+/* The driver's operations of a stream on a word: store a value, wait for one. */
+typedef CUresult cuda_stream_value(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                   unsigned int flags);
+
 struct cuda_device {
     struct device base;
     int number;     /* CUDA's */
     int rank_count; /* ranks on it */
     int multiprocessors;
-    int resident_blocks[KERNEL_COUNT]; /* that the whole GPU holds at once */
+    const void *entry[KERNEL_COUNT][CUDA_ENTRIES]; /* NULL: none of that kind */
+    int resident_blocks[KERNEL_COUNT];             /* that the whole GPU holds at once */
     cudaStream_t stream;
     cudaEvent_t event;
-    bool counted;             /* among the segment's ranks with a GPU */
-    struct cuda_watch *watch; /* of stream waits; made with the first of them */
+    cuda_stream_value *write_value, *wait_value; /* NULL: the driver has none */
+    bool counted;                                /* among the segment's ranks with a GPU */
+    struct cuda_watch *watch;                    /* of stream waits; made with the first of them */
     char model[64];
 };
 
@@ -82,6 +90,7 @@ void leat_cuda_gang_leave(struct device_gang *gang);
 int leat_cuda_load_kernels(struct cuda_device *device);
 
 /* ---- cuda_stream.c ---- */
+void leat_cuda_find_operations(struct cuda_device *device);
 int leat_cuda_put(struct device *device, void *to, const void *from, uint64_t bytes);
 int leat_cuda_raise(struct device *device, struct leat_signal *signal, uint64_t value);
 int leat_cuda_wait(struct device *device, const struct k_wait *wait, struct leat_signal *signal,

@@ -50,11 +50,12 @@ struct device_gang {
 
 int leat_cuda_load_kernels(struct cuda_device *device)
 {
+    leat_cuda_kernels(device->entry);
     for (int kernel = 0; kernel < KERNEL_COUNT; kernel++) {
         int least = INT_MAX;
         for (int kind = 0; kind < CUDA_ENTRIES; kind++) {
             struct cudaFuncAttributes attributes;
-            const void *entry = leat_cuda_kernel((enum kernel_id)kernel, (enum cuda_entry)kind);
+            const void *entry = device->entry[kernel][kind];
             int fit = 0;
             if (!entry)
                 continue;
@@ -117,30 +118,33 @@ static uint64_t turn_of(struct cuda_device *device, const struct device_launch *
     return device->base.captured ? 0 : launch->turn;
 }
 
+// The smallest kind that carries so many bytes along, or CUDA_FAR.
+static enum cuda_entry kind_for(const void *const entry[CUDA_ENTRIES], size_t bytes)
+{
+    return entry[CUDA_SMALL] && bytes <= CUDA_SMALL_BYTES ? CUDA_SMALL
+           : entry[CUDA_NEAR] && bytes <= CUDA_NEAR_BYTES ? CUDA_NEAR
+                                                          : CUDA_FAR;
+}
+
 static int launch_one(struct cuda_device *device, const struct device_launch *launch)
 {
     const uint32_t blocks = blocks_for(device, launch);
     const uint64_t turn = turn_of(device, launch);
     const struct device_memory *arguments = launch->arguments;
-    const void *near = leat_cuda_kernel(launch->kernel, CUDA_NEAR);
-    const void *small = leat_cuda_kernel(launch->kernel, CUDA_SMALL);
-    if (small && arguments->bytes <= CUDA_SMALL_BYTES) {
-        struct cuda_small carried = {.turn = turn, .choice = launch->choice};
-        memcpy(carried.arguments, arguments->host, arguments->bytes);
-        return start(device, small, blocks, launch->gang, &carried);
+    const void *const *entry = device->entry[launch->kernel];
+    enum cuda_entry kind = kind_for(entry, arguments->bytes);
+    if (kind == CUDA_FAR) {
+        struct cuda_far far = {.end = {blocks},
+                               .choice = {launch->choice},
+                               .turn = {turn},
+                               .arguments = {arguments->address}};
+        return start(device, entry[kind], blocks, launch->gang, &far);
     }
-    if (near && arguments->bytes <= CUDA_NEAR_BYTES) {
-        struct cuda_near carried;
-        carried.turn = turn;
-        carried.choice = launch->choice;
-        memcpy(carried.arguments, arguments->host, arguments->bytes);
-        return start(device, near, blocks, launch->gang, &carried);
-    }
-    struct cuda_far far = {.end = {blocks},
-                           .choice = {launch->choice},
-                           .turn = {turn},
-                           .arguments = {arguments->address}};
-    return start(device, leat_cuda_kernel(launch->kernel, CUDA_FAR), blocks, launch->gang, &far);
+    struct cuda_near carried; // or what of it the kernel takes
+    carried.turn = turn;
+    carried.choice = launch->choice;
+    memcpy(carried.arguments, arguments->host, arguments->bytes);
+    return start(device, entry[kind], blocks, launch->gang, &carried);
 }
 
 // ---- Gangs ----
@@ -267,7 +271,7 @@ static int launch_all(struct gang *gang, const struct cuda_device *leader)
     }
     int error = join_streams(gang, leader, true);
     if (!error)
-        error = start(leader, leat_cuda_kernel(kernel, CUDA_FAR), blocks, true, &far);
+        error = start(leader, leader->entry[kernel][CUDA_FAR], blocks, true, &far);
     return error ? error : join_streams(gang, leader, false);
 }
 

@@ -43,26 +43,34 @@ struct cuda_watch {
     struct watched waits[WAITS_MAX];
 };
 
-typedef CUresult stream_value(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                              unsigned int flags);
-
 // From the driver, without linking it: a program without a GPU has none.
-static int driver_call(const char *name, stream_value **call)
+static cuda_stream_value *find_operation(const char *name)
 {
     void *entry = NULL;
+    cuda_stream_value *operation = NULL;
     enum cudaDriverEntryPointQueryResult found;
     cudaError_t failed =
         cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found);
-    if (failed != cudaSuccess || found != cudaDriverEntryPointSuccess || !entry)
-        return leat_fail(-ENOTSUP, "the driver has no %s; use another mode than stream", name);
-    memcpy(call, &entry, sizeof entry);
-    return 0;
+    if (failed == cudaSuccess && found == cudaDriverEntryPointSuccess)
+        memcpy(&operation, &entry, sizeof operation);
+    return operation;
 }
 
-static int call_driver(stream_value *call, cudaStream_t stream, const void *address, uint64_t value,
-                       unsigned int flags, const char *what)
+void leat_cuda_find_operations(struct cuda_device *device)
 {
-    CUresult failed = call((CUstream)stream, (CUdeviceptr)(uintptr_t)address, value, flags);
+    device->write_value = find_operation("cuStreamWriteValue64");
+    device->wait_value = find_operation("cuStreamWaitValue64");
+}
+
+static int call_driver(cuda_stream_value *operation, cudaStream_t stream, const void *address,
+                       uint64_t value, unsigned int flags, const char *what)
+{
+    if (!operation)
+        return leat_fail(-ENOTSUP,
+                         "%s: the driver has no 64-bit values in streams; use another "
+                         "mode than stream",
+                         what);
+    CUresult failed = operation((CUstream)stream, (CUdeviceptr)(uintptr_t)address, value, flags);
     return failed == CUDA_SUCCESS ? 0
                                   : leat_fail(-EIO, "%s: CUDA says error %d", what, (int)failed);
 }
@@ -82,12 +90,9 @@ int leat_cuda_put(struct device *base, void *to, const void *from, uint64_t byte
 int leat_cuda_raise(struct device *base, struct leat_signal *signal, uint64_t value)
 {
     struct cuda_device *device = (struct cuda_device *)base;
-    stream_value *write = NULL;
     int error = leat_cuda_use(device);
-    if (!error)
-        error = driver_call("cuStreamWriteValue64", &write);
     return error ? error
-                 : call_driver(write, device->stream, &signal->value, value,
+                 : call_driver(device->write_value, device->stream, &signal->value, value,
                                CU_STREAM_WRITE_VALUE_DEFAULT, "a signal raised in a stream");
 }
 
@@ -98,7 +103,6 @@ static void release(struct cuda_watch *watch, uint64_t number)
     const struct watched *late = &watch->waits[number % WAITS_MAX];
     struct k_error *report = late->wait.report;
     uint64_t seen = 0;
-    stream_value *write = NULL;
     cudaMemcpyAsync(&seen, &late->signal->value, sizeof seen, cudaMemcpyDefault, watch->stream);
     cudaStreamSynchronize(watch->stream);
     if (!leat_signal_reached(seen, late->wanted) && !report->failed) {
@@ -111,9 +115,8 @@ static void release(struct cuda_watch *watch, uint64_t number)
         report->signal = late->signal;
         __atomic_store_n(&report->ready, 1, __ATOMIC_RELEASE);
     }
-    if (!driver_call("cuStreamWriteValue64", &write))
-        call_driver(write, watch->stream, &late->signal->value, late->wanted,
-                    CU_STREAM_WRITE_VALUE_DEFAULT, "releasing a stream");
+    call_driver(watch->device->write_value, watch->stream, &late->signal->value, late->wanted,
+                CU_STREAM_WRITE_VALUE_DEFAULT, "releasing a stream");
     cudaStreamSynchronize(watch->stream);
 }
 
@@ -232,29 +235,24 @@ int leat_cuda_wait(struct device *base, const struct k_wait *wait, struct leat_s
                    uint64_t wanted, int peer, int pulse)
 {
     struct cuda_device *device = (struct cuda_device *)base;
-    stream_value *write = NULL, *await = NULL;
     int error = leat_cuda_use(device);
     if (!error && leat_cuda_captures(device))
         error = leat_fail(-ENOTSUP, "mode stream's signals have their numbers baked in, so a graph "
                                     "of it would not replay; use mode fused or pulse");
     if (!error && !device->watch)
         error = start_watch(device);
-    if (!error)
-        error = driver_call("cuStreamWriteValue64", &write);
-    if (!error)
-        error = driver_call("cuStreamWaitValue64", &await);
     if (error)
         return error;
     struct cuda_watch *watch = device->watch;
     const struct watched watched = {signal, wanted, *wait, peer, pulse};
     uint64_t number = note(watch, &watched);
-    error = call_driver(write, device->stream, watch->progress, 2 * number - 1,
+    error = call_driver(device->write_value, device->stream, watch->progress, 2 * number - 1,
                         CU_STREAM_WRITE_VALUE_DEFAULT, "a wait in a stream");
     if (!error)
-        error = call_driver(await, device->stream, &signal->value, wanted, CU_STREAM_WAIT_VALUE_GEQ,
-                            "a wait in a stream");
+        error = call_driver(device->wait_value, device->stream, &signal->value, wanted,
+                            CU_STREAM_WAIT_VALUE_GEQ, "a wait in a stream");
     if (!error)
-        error = call_driver(write, device->stream, watch->progress, 2 * number,
+        error = call_driver(device->write_value, device->stream, watch->progress, 2 * number,
                             CU_STREAM_WRITE_VALUE_DEFAULT, "a wait in a stream");
     return error;
 }
