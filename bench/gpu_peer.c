@@ -161,6 +161,23 @@ static int answer(struct gpu_peer *peer, struct slice_pipes *pipes,
     return error == GPU_CANNOT ? 0 : error;
 }
 
+int gpu_peer_each(struct gpu_peer *peer, uint64_t first, uint32_t count,
+                  int (*exchange)(struct gpu_peer *peer, int zone))
+{
+    int error = 0;
+    for (uint64_t i = first; !error && i < first + count; i++)
+        error = exchange(peer, (int)(i & 1));
+    return error;
+}
+
+int gpu_peer_take(struct gpu_peer *peer, int zone)
+{
+    struct gpu_halo *halo = &peer->halo;
+    if (halo->slice.reverse)
+        return gpu_halo_accumulate(halo, zone);
+    return halo->slice.consume ? gpu_halo_consume(halo, zone) : 0;
+}
+
 int gpu_peer_serve(struct gpu_peer *peer, const char *directory, const char *side)
 {
     struct slice_pipes pipes;

@@ -41,6 +41,12 @@ struct gpu_peer {
     int verified_count;
 };
 
+/* For enqueue: exchanges one by one, with the zone of each, until one fails. */
+int gpu_peer_each(struct gpu_peer *peer, uint64_t first, uint32_t count,
+                  int (*exchange)(struct gpu_peer *peer, int zone));
+/* What the slice asks for behind an exchange: forces added, or ghosts read, or nothing. */
+int gpu_peer_take(struct gpu_peer *peer, int zone);
+
 /* Until the command "end"; 0 or 1, an exit status. */
 int gpu_peer_serve(struct gpu_peer *peer, const char *directory, const char *side);
 

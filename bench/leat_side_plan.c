@@ -9,7 +9,7 @@
 #include "leat_side.h"
 
 #include "core/error.h"
-#include "halo_slice.h"
+#include "halo_pulse.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,17 +24,7 @@ static int make_pulse(struct side_rank *rank)
     uint32_t *index = malloc(sizeof *index * atoms);
     if (!index)
         return leat_fail(-ENOMEM, "no memory for an index map of %u atoms", atoms);
-    slice_index(atoms, index);
-    leat_list send = {
-        .rank = 1 - rank->rank, .count = atoms, .index = index, .shift_nm = {1, 2, 3}};
-    leat_list receive = {.rank = 1 - rank->rank, .count = atoms};
-    const leat_lists lists = {.size = sizeof lists,
-                              .home_count = 2 * atoms,
-                              .send_count = 1,
-                              .recv_count = 1,
-                              .sends = &send,
-                              .receives = &receive};
-    int error = leat_plan_lists(rank->job, &lists, &rank->plan);
+    int error = pulse_plan(rank->job, rank->rank, atoms, index, &rank->plan);
     free(index);
     return error;
 }

@@ -51,17 +51,12 @@ static int exchange(struct gpu_peer *peer, int zone)
                                halo->stream),
                "cannot copy to the GPU"))
         return GPU_FAILED;
-    if (halo->slice.reverse)
-        return gpu_halo_accumulate(halo, zone);
-    return halo->slice.consume ? gpu_halo_consume(halo, zone) : 0;
+    return gpu_peer_take(peer, zone);
 }
 
 static int enqueue(struct gpu_peer *peer, uint64_t first, uint32_t count)
 {
-    int error = 0;
-    for (uint64_t i = first; !error && i < first + count; i++)
-        error = exchange(peer, (int)(i & 1));
-    return error;
+    return gpu_peer_each(peer, first, count, exchange);
 }
 
 int main(int argc, char **argv)

@@ -6,7 +6,7 @@
 #include "../bench/bind.h"
 #include "bench_halo.h"
 
-#include "../bench/halo_slice.h"
+#include "../bench/halo_pulse.h"
 #include "bench_flag.h"
 #include "core/error.h"
 #include "core/job.h"
@@ -43,17 +43,7 @@ static int open_region(struct rank *rank)
 
 static int open_halo(struct rank *rank, uint32_t atoms)
 {
-    slice_index(atoms, rank->index);
-    leat_list send = {
-        .rank = 1 - rank->rank, .count = atoms, .index = rank->index, .shift_nm = {1, 2, 3}};
-    leat_list receive = {.rank = 1 - rank->rank, .count = atoms};
-    const leat_lists lists = {.size = sizeof lists,
-                              .home_count = 2 * atoms,
-                              .send_count = 1,
-                              .recv_count = 1,
-                              .sends = &send,
-                              .receives = &receive};
-    int error = leat_plan_lists(rank->job, &lists, &rank->plan);
+    int error = pulse_plan(rank->job, rank->rank, atoms, rank->index, &rank->plan);
     const leat_field field = {
         .place = {rank->region, 0}, .element = LEAT_F32, .components = 3, .shifted = 1, .zones = 2};
     const leat_halo_options options = {

@@ -15,21 +15,11 @@ const char *const halo_group_names[HALO_GROUP_COUNT] = {"exchange", "step", "gra
 
 // ---- sides ----
 
-static bool beside(const char *program, char *path, size_t bytes)
-{
-    ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
-    char *slash = length > 0 ? (path[length] = 0, strrchr(path, '/')) : NULL;
-    if (!slash)
-        return false;
-    snprintf(slash + 1, bytes - (size_t)(slash + 1 - path), "%s", program);
-    return access(path, X_OK) == 0;
-}
-
 static struct bench_side *new_side(struct halo_ways *ways, const char *name, const char *program)
 {
     struct bench_sides *sides = &ways->sides;
     char path[480];
-    if (sides->side_count == BENCH_SIDES_MAX || !beside(program, path, sizeof path))
+    if (sides->side_count == BENCH_SIDES_MAX || !bench_beside(program, path, sizeof path))
         return NULL;
     struct bench_side *side = &sides->side[sides->side_count];
     char *own = ways->side_name[sides->side_count++];
@@ -220,12 +210,6 @@ static int slice(struct halo_ways *ways, struct halo_way *way, const struct slot
     return 0;
 }
 
-static uint32_t iterations_for(double slice_ns, double ns)
-{
-    double count = slice_ns / (ns > 1 ? ns : 1);
-    return count < 3 ? 3 : count > 1e6 ? 1000000 : (uint32_t)count;
-}
-
 static int warm_up(struct halo_ways *ways, const struct bench_pace *pace, const struct slot *slot)
 {
     const double slice_ns = pace->slice_ms * 1e6;
@@ -238,8 +222,8 @@ static int warm_up(struct halo_ways *ways, const struct bench_pace *pace, const 
         if (way->measured)
             error = slice(ways, way, slot, 10, &ns);
         if (!error && way->measured)
-            error = slice(ways, way, slot, iterations_for(slice_ns / 8, ns), &ns);
-        way->iterations = iterations_for(slice_ns, ns);
+            error = slice(ways, way, slot, bench_iterations(slice_ns / 8, ns), &ns);
+        way->iterations = bench_iterations(slice_ns, ns);
     }
     return error;
 }

@@ -113,8 +113,7 @@ static bool on_path(const char *program)
     return false;
 }
 
-// The path of a program that lies beside this one.
-static bool beside(const char *program, char *path, size_t bytes)
+bool bench_beside(const char *program, char *path, size_t bytes)
 {
     ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
     char *slash = length > 0 ? (path[length] = 0, strrchr(path, '/')) : NULL;
@@ -128,9 +127,9 @@ struct bench_side *bench_add_peer(struct bench_sides *sides, int peer, const cha
                                   const char *program)
 {
     char path[480];
-    const char *absent = !on_path(launcher)                    ? launcher
-                         : !beside(program, path, sizeof path) ? program
-                                                               : NULL;
+    const char *absent = !on_path(launcher)                          ? launcher
+                         : !bench_beside(program, path, sizeof path) ? program
+                                                                     : NULL;
     if (absent) {
         fprintf(stderr,
                 "leat bench: %s is not there, so %s is not measured; %s bring it (with them, build "
@@ -362,7 +361,7 @@ static int timed(struct bench_sides *sides, struct bench_side *side, const char 
     return error;
 }
 
-static uint32_t iterations_for(double slice_ns, double ns)
+uint32_t bench_iterations(double slice_ns, double ns)
 {
     double count = slice_ns / (ns > 1 ? ns : 1);
     return count < 3 ? 3 : count > 1e6 ? 1000000 : (uint32_t)count;
@@ -375,8 +374,8 @@ static int warm_up(struct bench_sides *sides, struct bench_side *side,
     double ns, slice_ns = pace->slice_ms * 1e6;
     int error = timed(sides, side, what, amount, 3, &ns);
     if (!error)
-        error = timed(sides, side, what, amount, iterations_for(slice_ns / 8, ns), &ns);
-    side->iterations = iterations_for(slice_ns, ns);
+        error = timed(sides, side, what, amount, bench_iterations(slice_ns / 8, ns), &ns);
+    side->iterations = bench_iterations(slice_ns, ns);
     return error;
 }
 

@@ -84,6 +84,9 @@ extern const char *const bench_peer_names[BENCH_PEER_COUNT];
 struct bench_side *bench_add_peer(struct bench_sides *sides, int peer, const char *launcher,
                                   const char *program);
 
+/* The path of a program that lies beside this one; false where none can be run there. */
+bool bench_beside(const char *program, char *path, size_t bytes);
+
 int bench_start(struct bench_sides *sides);
 
 /* Ends the ranks, by force those that do not come, and removes the pipes. */
@@ -104,6 +107,9 @@ int bench_slice(struct bench_sides *sides, struct bench_side *side, const char *
  */
 int bench_measure(struct bench_sides *sides, const struct bench_pace *pace, const char *what,
                   uint64_t amount);
+
+/* How often what takes `ns` is repeated in a slice. */
+uint32_t bench_iterations(double slice_ns, double ns);
 
 void bench_sort(struct bench_series *series);
 static inline double bench_median(const struct bench_series *series)
