@@ -33,23 +33,16 @@ static const struct bound {
 
 #define BOUNDS (int)(sizeof bounds / sizeof *bounds)
 
-// As leat_open gives them to a job on real machines (msg/open.c).
+// As leat_open gives them, but for the thresholds of eager and shared messages, which nothing here
+// reaches.
 static struct msg_tuning tuning_of(const struct bound *bound)
 {
-    return (struct msg_tuning){.budget_bytes = bound->budget_bytes,
-                               .ring_slots = 256,
-                               .ring_bulk_bytes = 64 << 10,
-                               .fragment_bytes = 4 << 10,
-                               .eager_bytes = 8 << 10,
-                               .direct_bytes = 4096,
-                               .share_bytes = UINT32_MAX,
-                               .chunk_bytes = 256 << 10,
-                               .pipe_bytes = 128 << 10,
-                               .tree_bytes = 16 << 10,
-                               .queue_window = 8,
-                               .promote_after = 2,
-                               .ring_limit = bound->ring_limit,
-                               .handle_limit = 4096};
+    struct msg_tuning tuning = msg_tuning_usual();
+    tuning.budget_bytes = bound->budget_bytes;
+    tuning.eager_bytes = 8 << 10;
+    tuning.share_bytes = UINT32_MAX;
+    tuning.ring_limit = bound->ring_limit;
+    return tuning;
 }
 
 static int print_json(const struct torus_request *request, int ranks,

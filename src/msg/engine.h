@@ -48,6 +48,22 @@ struct msg_tuning {
     uint32_t handle_limit;  /* announced sends and matched receives at a time */
 };
 
+/* What a job has before its settings: budget and ring limit are to be filled in, and thresholds of
+ * eager and shared messages. */
+static inline struct msg_tuning msg_tuning_usual(void)
+{
+    return (struct msg_tuning){.ring_slots = 256,
+                               .ring_bulk_bytes = 64 << 10,
+                               .fragment_bytes = 4 << 10,
+                               .direct_bytes = 4096,
+                               .chunk_bytes = 256 << 10,
+                               .pipe_bytes = 128 << 10,
+                               .tree_bytes = 16 << 10,
+                               .queue_window = 8,
+                               .promote_after = 2,
+                               .handle_limit = 4096};
+}
+
 enum ring_out_state {
     OUT_NONE,
     OUT_GRANTED, /* a ring was offered; what is in flight by queue comes first */

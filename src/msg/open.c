@@ -50,20 +50,11 @@ static uint32_t clamp(uint64_t bytes)
 
 static void tuning_of(const struct config *config, struct msg_tuning *tuning)
 {
-    *tuning = (struct msg_tuning){.budget_bytes = config->msg_budget_bytes,
-                                  .ring_slots = 256,
-                                  .ring_bulk_bytes = 64 << 10,
-                                  .fragment_bytes = 4 << 10,
-                                  .eager_bytes = (uint32_t)config->msg_eager_bytes,
-                                  .direct_bytes = 4096,
-                                  .share_bytes = clamp(config->msg_share_bytes),
-                                  .chunk_bytes = 256 << 10,
-                                  .pipe_bytes = 128 << 10,
-                                  .tree_bytes = 16 << 10,
-                                  .queue_window = 8,
-                                  .promote_after = 2,
-                                  .ring_limit = (uint32_t)config->msg_peers,
-                                  .handle_limit = 4096};
+    *tuning = msg_tuning_usual();
+    tuning->budget_bytes = config->msg_budget_bytes;
+    tuning->eager_bytes = (uint32_t)config->msg_eager_bytes;
+    tuning->share_bytes = clamp(config->msg_share_bytes);
+    tuning->ring_limit = (uint32_t)config->msg_peers;
 }
 
 static uint64_t queue_of(uint64_t budget_bytes)

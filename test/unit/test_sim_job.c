@@ -101,20 +101,12 @@ static void test_dead(void **state)
 static void test_stubs(void **state)
 {
     (void)state;
-    struct msg_tuning tuning = {.budget_bytes = 16 << 20,
-                                .ring_slots = 256,
-                                .ring_bulk_bytes = 64 << 10,
-                                .fragment_bytes = 4 << 10,
-                                .eager_bytes = 4 << 10,
-                                .direct_bytes = 4096,
-                                .share_bytes = UINT32_MAX,
-                                .chunk_bytes = 256 << 10,
-                                .pipe_bytes = 128 << 10,
-                                .tree_bytes = 16 << 10,
-                                .queue_window = 8,
-                                .promote_after = 2,
-                                .ring_limit = 20,
-                                .handle_limit = 64};
+    struct msg_tuning tuning = msg_tuning_usual();
+    tuning.budget_bytes = 16 << 20;
+    tuning.eager_bytes = 4 << 10;
+    tuning.share_bytes = UINT32_MAX;
+    tuning.ring_limit = 20;
+    tuning.handle_limit = 64;
     struct sim_stubs_result few, many, all;
     // More rounds than a ring has slots, so that credits come back.
     if (sim_stubs_run(&tuning, 200, 8, 300, &few) || sim_stubs_run(&tuning, 20000, 8, 3, &many))
