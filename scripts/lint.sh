@@ -70,7 +70,7 @@ check_shell() {
     {
         tracked '*.sh'
         echo .ci/run
-    } | xargs -r shellcheck -S warning
+    } | xargs -r shellcheck -x -S warning
 }
 
 # Leaks are LeakSanitizer's to find: cppcheck takes `p = q ? q : p` after realloc for one.

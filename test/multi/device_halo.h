@@ -166,27 +166,13 @@ __attribute__((unused)) static bool bring(struct bound *bound, int f, uint32_t e
 
 __attribute__((unused)) static double get(const struct bound *bound, int f, uint32_t element, int c)
 {
-    uint64_t at = (uint64_t)element * (uint64_t)bound->field[f].components + (uint64_t)c;
-    switch (bound->field[f].element) {
-    case LEAT_F32:
-        return (double)((const float *)bound->data[f])[at];
-    case LEAT_F64:
-        return ((const double *)bound->data[f])[at];
-    default:
-        return (double)((const uint32_t *)bound->data[f])[at];
-    }
+    return graph_get(&bound->field[f], bound->data[f], element, c);
 }
 
 __attribute__((unused)) static void set(const struct bound *bound, int f, uint32_t element, int c,
                                         double value)
 {
-    uint64_t at = (uint64_t)element * (uint64_t)bound->field[f].components + (uint64_t)c;
-    if (bound->field[f].element == LEAT_F32)
-        ((float *)bound->data[f])[at] = (float)value;
-    else if (bound->field[f].element == LEAT_F64)
-        ((double *)bound->data[f])[at] = value;
-    else
-        ((uint32_t *)bound->data[f])[at] = (uint32_t)value;
+    graph_set(&bound->field[f], bound->data[f], element, c, value);
 }
 
 /* ---- Exchanges of a graph, every value checked; whole numbers and quarters, so that sums are

@@ -21,6 +21,33 @@
 __attribute__((unused)) static const enum leat_mode graph_modes[GRAPH_MODES] = {
     LEAT_MODE_FUSED, LEAT_MODE_HOST, LEAT_MODE_STREAM, LEAT_MODE_PULSE, LEAT_MODE_RESIDENT};
 
+/* A component of a field of any type. */
+__attribute__((unused)) static double graph_get(const leat_field *field, const void *data,
+                                                uint32_t element, int component)
+{
+    uint64_t at = (uint64_t)element * (uint64_t)field->components + (uint64_t)component;
+    switch (field->element) {
+    case LEAT_F32:
+        return (double)((const float *)data)[at];
+    case LEAT_F64:
+        return ((const double *)data)[at];
+    default:
+        return (double)((const uint32_t *)data)[at];
+    }
+}
+
+__attribute__((unused)) static void graph_set(const leat_field *field, void *data, uint32_t element,
+                                              int component, double value)
+{
+    uint64_t at = (uint64_t)element * (uint64_t)field->components + (uint64_t)component;
+    if (field->element == LEAT_F32)
+        ((float *)data)[at] = (float)value;
+    else if (field->element == LEAT_F64)
+        ((double *)data)[at] = value;
+    else
+        ((uint32_t *)data)[at] = (uint32_t)value;
+}
+
 struct graph_edge {
     int from, to;
     uint32_t count, index[GRAPH_HOME];

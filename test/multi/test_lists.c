@@ -66,26 +66,12 @@ static void unbind(struct bound *bound)
 
 static double get(const struct bound *bound, int f, uint32_t element, int component)
 {
-    uint64_t at = (uint64_t)element * (uint64_t)bound->field[f].components + (uint64_t)component;
-    switch (bound->field[f].element) {
-    case LEAT_F32:
-        return (double)((const float *)bound->data[f])[at];
-    case LEAT_F64:
-        return ((const double *)bound->data[f])[at];
-    default:
-        return (double)((const uint32_t *)bound->data[f])[at];
-    }
+    return graph_get(&bound->field[f], bound->data[f], element, component);
 }
 
 static void set(const struct bound *bound, int f, uint32_t element, int component, double value)
 {
-    uint64_t at = (uint64_t)element * (uint64_t)bound->field[f].components + (uint64_t)component;
-    if (bound->field[f].element == LEAT_F32)
-        ((float *)bound->data[f])[at] = (float)value;
-    else if (bound->field[f].element == LEAT_F64)
-        ((double *)bound->data[f])[at] = value;
-    else
-        ((uint32_t *)bound->data[f])[at] = (uint32_t)value;
+    graph_set(&bound->field[f], bound->data[f], element, component, value);
 }
 
 static double stamp(int rank, uint32_t element, int f, int component, int step)

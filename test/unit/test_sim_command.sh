@@ -11,36 +11,9 @@ trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch LEAT_MACHINES=$source/share/machines
 failures=0
 
-fail() {
-    echo "FAILED: $1" >&2
-    sed 's/^/  stdout: /' "$scratch/out" | head -n 20 >&2
-    sed 's/^/  stderr: /' "$scratch/err" | head -n 20 >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS ARGUMENTS...: runs leat torus, keeps what it prints.
-expect() {
-    local wanted=$1 got
-    shift
-    what="leat torus $*"
-    "$leat" torus "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
-    got=$?
-    [ "$got" -eq "$wanted" ] || fail "$what: status $got, expected $wanted"
-}
-
-says() { # says out|err WORDS
-    grep -qF -- "$2" "$scratch/$1" || fail "$what: \"$2\" is not in std$1"
-}
-
-silent() { # silent out|err
-    [ ! -s "$scratch/$1" ] || fail "$what: std$1 should be empty"
-}
-
-# json EXPRESSION: true for the object `j` that was printed, and nothing else was.
-json() {
-    python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); sys.exit(not eval(f"({sys.argv[2]})"))' \
-        "$scratch/out" "$1" 2>>"$scratch/err" || fail "$what: not $1"
-}
+subcommand=(torus)
+# shellcheck source=test/unit/lib_command.sh
+. "$(dirname "$0")/lib_command.sh"
 
 # machine NAME LINES: a torus of 4x4x2x2 with more lines.
 machine() {
