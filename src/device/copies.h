@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies beside a rank's own stream: what the file layer needs of a device.
+ *
+ * A lane is one thread's stream of copies to and from the memory of one device. Advantage: threads
+ * never wait for one another's copies, nor for the rank's kernels. Disadvantage: a stream and a few
+ * events a thread. On the CPU device a copy is a memcpy that is over on return, so that all but the
+ * copy itself runs without a GPU.
+ */
+#ifndef LEAT_DEVICE_COPIES_H
+#define LEAT_DEVICE_COPIES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct device;
+struct copies_lane;
+
+/* Kinds of memory, as a buffer's address tells. */
+enum copies_memory {
+    COPIES_HOST,    /* pageable */
+    COPIES_PINNED,  /* of the host, known to the GPU */
+    COPIES_DEVICE,  /* cudaMalloc, cudaMallocAsync, VMM */
+    COPIES_MANAGED, /* moves between them */
+    COPIES_OTHER    /* of a GPU, and not usable from here: the reason is in the detail */
+};
+
+struct copies_found {
+    enum copies_memory kind;
+    int gpu;             /* -1: the host */
+    const char *made_by; /* "cudaMalloc", "cudaMallocAsync", "VMM", ... for messages */
+};
+
+/* From `from` in a slab to where it belongs. */
+struct copies_piece {
+    uint64_t from, to; /* offset in the slab; address */
+    uint64_t bytes;
+};
+
+struct copies_ops {
+    /* What lies at [address, address + bytes). -ENOTSUP with the reason (another process's, a GPU
+     * out of reach, not all of one kind). */
+    int (*find)(struct device *device, const void *address, uint64_t bytes,
+                struct copies_found *found);
+    /* Memory of the host that copies reach at full speed, page-aligned; near the GPU (-1: near the
+     * calling thread). */
+    int (*alloc)(struct device *device, int gpu, uint64_t bytes, void **address);
+    void (*free)(struct device *device, void *address, uint64_t bytes);
+    /* The calling thread's lane; `marks` events. Also places the thread near the GPU (hwloc), where
+     * that is known. */
+    int (*open)(struct device *device, int gpu, int marks, struct copies_lane **lane);
+    void (*close)(struct copies_lane *lane);
+    /* Enqueues. */
+    int (*copy)(struct copies_lane *lane, void *to, const void *from, uint64_t bytes);
+    /* Copies `bytes` of a slab of the host to the device, and from there scatters the pieces by a
+     * kernel; pieces stay the caller's until the mark after it has passed. */
+    int (*scatter)(struct copies_lane *lane, int mark, const void *slab, uint64_t bytes,
+                   const struct copies_piece *pieces, uint32_t count);
+    /* Mark `mark` passes when all that has been enqueued so far is over. */
+    int (*mark)(struct copies_lane *lane, int mark);
+    /* 1 it has passed, 0 not yet (only without `wait`), a negative errno where copies failed. */
+    int (*passed)(struct copies_lane *lane, int mark, bool wait);
+    /* Makes pages of a mapping of a file reachable for copies, reading only. -ENOTSUP, -ENOMEM. */
+    int (*pin)(struct device *device, void *address, uint64_t bytes);
+    void (*unpin)(struct device *device, void *address, uint64_t bytes);
+    /* The rank's own stream: `go` becomes 1 when all before has been done; what is enqueued after
+     * waits until *over is 1. Both words are made by `words`, which only `words_free` may free once
+     * they have served. */
+    int (*words)(struct device *device, uint32_t **go, uint32_t **over);
+    void (*words_free)(struct device *device, uint32_t *go, uint32_t *over);
+    int (*hold)(struct device *device, uint32_t *go, uint32_t *over);
+};
+
+extern const struct copies_ops leat_copies_host; /* of the CPU device */
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file layer from the inside: the way of one byte, and what its files share.
+ *
+ *   leat_file_start (call.c)    ranges -> buffers resolved (memory.c), path chosen (choose.c),
+ *                               cut into tasks; many small ranges into spans first (ranges.c)
+ *   pool.c                      tasks wait in one queue a rank; a lane (thread) takes one
+ *   buffered.c uring.c mapped.c cufile.c
+ *                               a path: moves the bytes of a task with the lane's means
+ *   staging.c                   a lane's slots: reading into one while others are copied
+ *   call.c                      task over -> counts, first error; last one -> signal, waiters
+ *
+ * Advantage: a path knows nothing of threads, calls and counts; what is common (short transfers,
+ * errors, ends of files) is in one place. Disadvantage: a task is the unit of everything, so a
+ * call's last task decides when it is over.
+ */
+#ifndef LEAT_FILE_INTERNAL_H
+#define LEAT_FILE_INTERNAL_H
+
+#include "leat/file.h"
+
+#include "core/job.h"
+#include "device/copies.h"
+#include "file/system.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct file_pool;
+struct file_task;
+struct file_lane;
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* A buffer, found. */
+struct file_memory {
+    char *address;
+    enum copies_memory kind; /* of the host, pinned, a GPU's, managed */
+    int gpu;                 /* its number; -1: the host */
+    bool registered;         /* with cuFile */
+};
+
+/* Finds what lies behind a buffer: -ERANGE, -ESTALE (regions), -EINVAL (nothing), -ENOTSUP (named
+ * by kind with the reason). */
+int file_memory_find(struct leat_job *job, const leat_buffer *buffer, uint64_t bytes,
+                     struct file_memory *memory);
+
+/* ---- Paths --------------------------------------------------------------------------------- */
+
+enum file_row { FILE_CUFILE, FILE_MAPPED, FILE_ODIRECT, FILE_BUFFERED, FILE_ROWS };
+
+/* What a choice of path goes by: one range of a call, or all of them together. */
+struct file_need {
+    enum leat_file_operation operation;
+    const struct file_memory *memory;
+    uint64_t offset, bytes;
+    bool spans; /* many small ranges, read as merged spans */
+};
+
+struct file_path {
+    const char *name;
+    /* 0 when it can carry it, else a negative errno; the reason says why in either case. Reads the
+     * file's properties, no data. */
+    int (*can)(struct leat_file *file, const struct file_need *need, char reason[LEAT_REASON]);
+    /* Moves the task's bytes. Sets task->done to the bytes moved from its beginning without a gap,
+     * fewer at the end of the file, and returns 0; or a negative errno with task->done as far as it
+     * came. -EAGAIN: this path cannot after all (it has said why with file_path_forbid): the task
+     * is run again, from task->done on, by the next path that can. */
+    int (*run)(struct file_lane *lane, struct file_task *task);
+    uint64_t task_bytes; /* how long its tasks like to be; 0: as the setting says */
+};
+
+extern const struct file_path *const file_paths[FILE_ROWS];
+extern const struct file_path file_path_cufile, file_path_mapped, file_path_odirect,
+    file_path_buffered;
+
+/* The first row that may and can, by `compat`, `direct`, `require`, LEAT_PATHS and can(); or a
+ * negative errno with all reasons in the detail. info may be NULL: gets every row's reason. */
+int file_choose(struct leat_file *file, const struct file_need *need, leat_file_info *info);
+/* From now on this file does not take the row; the reason is kept and shown. Logged once. */
+void file_path_forbid(struct leat_file *file, enum file_row row, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+struct leat_file {
+    struct leat_job *job;
+    struct job_child child;
+    struct file_pool *pool;
+    const struct file_system_calls *system;
+    char *path;
+    int flags;
+    int fd;        /* through the page cache */
+    int direct_fd; /* O_DIRECT; -1 until a call wants it, or where the file system refuses */
+    uint32_t memory_alignment, offset_alignment; /* of direct I/O; 0: none */
+    uint64_t file_system;                        /* statfs's f_type */
+    char file_system_name[16];
+    enum { COMPAT_AUTO, COMPAT_ON, COMPAT_OFF } compat;
+    enum { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF } direct;
+    int require; /* a row, or -1 */
+    uint64_t cufile_min_bytes, task_bytes;
+    void *cufile;         /* its handle; NULL: not registered */
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t quiet; /* no calls any more */
+    int calls;            /* under way */
+    bool forbidden[FILE_ROWS];
+    char why[FILE_ROWS][LEAT_REASON];
+    uint64_t bytes[FILE_ROWS], operations[FILE_ROWS]; /* atomic */
+};
+
+/* ---- Calls and tasks ------------------------------------------------------------------------ */
+
+/* Where a transfer stopped: the lowest offset at which one of its tasks came to an end too soon. */
+struct file_stop {
+    uint64_t at; /* file offset; beyond the range: not stopped */
+    int error;   /* 0: the end of the file */
+};
+
+struct file_span;
+
+/* A part of a call that one lane carries out at a time. */
+struct file_task {
+    struct file_task *next;
+    struct leat_file_request *request;
+    size_t range;                 /* in the request */
+    uint64_t offset, bytes;       /* in the file */
+    struct file_memory memory;    /* where the task's first byte goes or comes from */
+    const struct file_span *span; /* many small ranges at once; NULL: one piece */
+    enum file_row row;
+    uint64_t done;
+};
+
+struct leat_file_request {
+    struct leat_file *file;
+    leat_file_call call;
+    struct file_memory *memory; /* [range_count] */
+    struct file_stop *stop;     /* [range_count], under `lock` */
+    struct file_task *tasks;
+    size_t task_count;
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    size_t pending;    /* tasks not over */
+    uint64_t moved_ns; /* when the last byte moved; atomic */
+    bool finished;
+};
+
+/* A path that is in the middle of a long task says so, for deadlines and progress bars. */
+void file_task_moved(struct file_task *task, uint64_t bytes);
+
+/* ---- The pool ------------------------------------------------------------------------------- */
+
+/* A rank's threads; made with its first call that needs them. */
+int file_pool_get(struct leat_job *job, struct file_pool **pool);
+void file_pool_free(struct file_pool *pool);
+/* Queues the tasks of a request, in order. */
+void file_pool_submit(struct file_pool *pool, struct file_task *first, size_t count);
+/* Runs a task in the calling thread, with a lane that is kept for that; false when it is in use. */
+bool file_pool_run_here(struct file_pool *pool, struct file_task *task);
+/* Runs the task by its row, and by the next ones where that gives up; then reports to its request.
+ * (call.c; called by lanes) */
+void file_task_run(struct file_lane *lane, struct file_task *task);
+
+/* ---- Lanes and their slots (staging.c) ------------------------------------------------------ */
+
+#define FILE_SLOTS_MAX 64
+
+enum slot_state { SLOT_FREE, SLOT_READING, SLOT_COPYING };
+
+/* A bounce buffer: page-aligned, pinned where the rank has a GPU. */
+struct file_slot {
+    char *buffer;
+    enum slot_state state;
+    uint64_t offset, bytes; /* of the file, asked for */
+    uint64_t user;          /* a path's own */
+};
+
+/* One thread's means. Slots are made when first used and stay until the pool goes. */
+struct file_lane {
+    struct file_pool *pool;
+    int number;
+    pthread_t thread;
+    struct copies_lane *copies; /* its stream on the GPU in use; NULL until needed */
+    int gpu;
+    struct file_slot slot[FILE_SLOTS_MAX];
+    int slot_count;         /* LEAT_FILE_BUFFERS */
+    uint64_t slot_bytes;    /* LEAT_FILE_BUFFER */
+    int next;               /* slot to take */
+    struct file_ring *ring; /* io_uring; NULL until needed, or not there */
+};
+
+/* The lane's stream for memory of that kind and GPU: opened, or changed over. */
+int file_lane_use(struct file_lane *lane, const struct file_memory *memory);
+/* The next slot, once its last copy is over. */
+int file_slot_take(struct file_lane *lane, struct file_slot **slot);
+/* Enqueues a copy between slot and memory; the slot is taken again only when it is over. */
+int file_slot_to_memory(struct file_lane *lane, struct file_slot *slot, uint64_t from, void *to,
+                        uint64_t bytes);
+int file_slot_from_memory(struct file_lane *lane, struct file_slot *slot, const void *from,
+                          uint64_t bytes);
+/* All copies of the lane are over. */
+int file_lane_drain(struct file_lane *lane);
+
+/* ---- Transfers that end where they should (system.c's calls, continued) --------------------- */
+
+/* Until `bytes` are there or the file ends; EINTR and short transfers continued. *done is set
+ * always. */
+int file_pread_all(const struct leat_file *file, int fd, void *to, uint64_t bytes, uint64_t offset,
+                   uint64_t *done);
+int file_pwrite_all(const struct leat_file *file, int fd, const void *from, uint64_t bytes,
+                    uint64_t offset, uint64_t *done);
+
+#endif
