@@ -148,6 +148,9 @@ struct leat_file_request {
 
 /* A path that is in the middle of a long task says so, for deadlines and progress bars. */
 void file_task_moved(struct file_task *task, uint64_t bytes);
+/* The transfer of a range has come to its end before its last byte: at `at`, by an error, or 0 by
+ * the end of the file. The lowest offset counts. */
+void file_request_stop(struct leat_file_request *request, size_t range, uint64_t at, int error);
 
 /* ---- The pool ------------------------------------------------------------------------------- */
 
