@@ -52,6 +52,9 @@ struct file_ranges_rule {
     uint32_t lanes;       /* to share the work among */
 };
 
+/* Ranges shorter than this are planned: the rule's small_bytes, or what fits a slot. */
+uint64_t file_ranges_small(const struct file_ranges_rule *rule);
+
 /* Plans those of the ranges that are short, and not empty; the plan has no span when there are
  * none. Reads no data. -ENOMEM, -E2BIG (2^32 ranges or more). */
 int file_ranges_plan(const leat_file_range *ranges, const struct file_memory *memory, size_t count,
