@@ -35,9 +35,12 @@ static void make_behind(struct crc32c *crc)
             squared[bit] = apply(column, column[bit]);
         memcpy(column, squared, sizeof column);
     }
-    for (uint32_t byte = 0; byte < 256; byte++)
-        for (int k = 0; k < 4; k++)
-            crc->behind[k][byte] = apply(column, byte << 8 * k);
+    for (int k = 0; k < 4; k++) {
+        crc->behind[k][0] = 0;
+        for (uint32_t byte = 1; byte < 256; byte++)
+            crc->behind[k][byte] =
+                crc->behind[k][byte & (byte - 1)] ^ column[8 * k + __builtin_ctz(byte)];
+    }
 }
 
 void crc32c_begin(struct crc32c *crc)
@@ -77,6 +80,7 @@ static uint32_t add_by_tables(const struct crc32c *crc, uint32_t state, const un
     for (; count >= 8; count -= 8, at += 8) {
         uint64_t word = load(at) ^ state;
         state = 0;
+#pragma GCC unroll 8
         for (int k = 0; k < 8; k++)
             state ^= crc->table[7 - k][word >> 8 * k & 0xff];
     }
