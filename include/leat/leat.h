@@ -187,7 +187,7 @@ LEAT_API int leat_wait(leat_job *job, const leat_event *events, size_t count,
 
 /* ---- Paths and counts --------------------------------------------------------------------- */
 
-#define LEAT_PATH_ROWS 8
+#define LEAT_PATH_ROWS 12
 #define LEAT_REASON    120
 
 typedef struct leat_path_row {

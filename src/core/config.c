@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "device/ops.h"
+#include "file/internal.h"
 #include "leat/leat.h"
 #include "transport/transport.h"
 
@@ -27,47 +28,6 @@
 #include <unistd.h>
 
 enum { LINE_MAXIMUM = 4096 }; // bytes of a line of the settings file
-
-#define IN(member) offsetof(struct config, member)
-
-const struct setting leat_settings[SETTING_COUNT] = {
-    [SETTING_TIMEOUT] = {"LEAT_TIMEOUT", KIND_SECONDS, "30", 0.001, 86400,
-                         "longest wait for a peer, in seconds", IN(timeout_s)},
-    [SETTING_ARENA] = {"LEAT_ARENA", KIND_BYTES, "4G", 16777216.0, 1099511627776.0,
-                       "address space a rank for regions, in bytes (K, M, G, T)", IN(arena_bytes)},
-    [SETTING_PATHS] = {"LEAT_PATHS", KIND_TEXT, "auto", 0, 0,
-                       "paths that may be taken: auto, require:NAME or forbid:NAME[,NAME]",
-                       IN(paths)},
-    [SETTING_DEVICE] = {"LEAT_DEVICE", KIND_TEXT, "cpu", 0, 0,
-                        "where kernels run: cpu, cuda or cuda:0,1 (the GPUs for a job's threads)",
-                        IN(device)},
-    [SETTING_BLOCKS] =
-        {"LEAT_BLOCKS", KIND_INTEGER, "1", 1, 256,
-         "blocks of a kernel; unless it is set, a GPU takes as many as suit the size",
-         IN(block_count)},
-    [SETTING_PACKETS] = {"LEAT_HALO_PACKETS", KIND_INTEGER, "0", 0, 16777216,
-                         "largest pulse, in elements, whose elements each say by themselves that "
-                         "they are in; unless it is set, a GPU takes what suits it",
-                         IN(packets)},
-    [SETTING_SPIN] = {"LEAT_SPIN", KIND_MICROSECONDS, "20", 0, 100000,
-                      "how long a wait spins before it yields, in microseconds", IN(spin_ns)},
-    [SETTING_LOG] = {"LEAT_LOG", KIND_TEXT, "warn", 0, 0,
-                     "messages on stderr: error, warn, info or debug", IN(log_level)},
-    [SETTING_TRACE] = {"LEAT_TRACE", KIND_TEXT, "off", 0, 0,
-                       "file for a Chrome trace of all ranks, written as they close, or off",
-                       IN(trace)},
-    [SETTING_MSG_BUDGET] = {"LEAT_MSG_BUDGET", KIND_BYTES, "64M", 1048576.0, 1099511627776.0,
-                            "most memory a rank's message layer may hold, in bytes",
-                            IN(msg_budget_bytes)},
-    [SETTING_MSG_PEERS] = {"LEAT_MSG_PEERS", KIND_INTEGER, "1024", 1, 32000,
-                           "peers that may have a ring at a rank, as far as the budget allows",
-                           IN(msg_peers)},
-    [SETTING_MSG_EAGER] = {"LEAT_MSG_EAGER", KIND_BYTES, "32K", 0, 32768,
-                           "largest message that a ring carries, in bytes", IN(msg_eager_bytes)},
-    [SETTING_MSG_SHARE] = {"LEAT_MSG_SHARE", KIND_BYTES, "32K", 4096, 1099511627776.0,
-                           "smallest message that sender and receiver copy together, in bytes",
-                           IN(msg_share_bytes)},
-};
 
 static const char *const log_words[] = {"error", "warn", "info", "debug"};
 
@@ -161,8 +121,9 @@ static int check_path_name(const char *name, size_t length, const char *where)
     struct name_guess guess = {.wanted = word};
     char known[128] = "";
     size_t used = 0;
-    for (int row = 0; row < ROW_COUNT; row++) {
-        const char *row_name = leat_transports[row]->name;
+    for (int row = 0; row < ROW_COUNT + FILE_ROWS; row++) {
+        const char *row_name =
+            row < ROW_COUNT ? leat_transports[row]->name : file_paths[row - ROW_COUNT]->name;
         if (!strcmp(word, row_name))
             return 0;
         leat_name_consider(&guess, row_name);
@@ -217,6 +178,14 @@ static int check_trace(const char *text, const char *where)
         return 0;
     return leat_fail(-EINVAL, "LEAT_TRACE%s is %zu characters long; at most %zu are read", where,
                      strlen(text), sizeof((struct config *)0)->trace - 1);
+}
+
+static int check_switch(const struct setting *setting, const char *text, const char *where)
+{
+    if (!strcmp(text, "auto") || !strcmp(text, "on") || !strcmp(text, "off"))
+        return 0;
+    return leat_fail(-EINVAL, "%s%s is \"%s\"; expected auto, on or off", setting->name, where,
+                     text);
 }
 
 static int check_device(const char *text, const char *where)
@@ -291,6 +260,8 @@ static int assign(struct loader *loader, enum setting_id id, const char *text)
         error = check_trace(text, loader->where);
     else if (id == SETTING_DEVICE)
         error = check_device(text, loader->where);
+    else if (id == SETTING_COMPAT || id == SETTING_FILE_DIRECT)
+        error = check_switch(setting, text, loader->where);
     else
         error = check_log_word(text, loader->where, &config->log_level);
     if (error)

@@ -30,6 +30,15 @@ enum setting_id {
     SETTING_MSG_PEERS,
     SETTING_MSG_EAGER,
     SETTING_MSG_SHARE,
+    SETTING_COMPAT,
+    SETTING_CUFILE_MIN,
+    SETTING_FILE_THREADS,
+    SETTING_FILE_TASK,
+    SETTING_FILE_BUFFER,
+    SETTING_FILE_BUFFERS,
+    SETTING_FILE_DIRECT,
+    SETTING_FILE_GAP,
+    SETTING_FILE_MAPPED_CHUNK,
     SETTING_COUNT
 };
 
@@ -61,6 +70,11 @@ struct config {
     char trace[128]; /* file, or "off" */
     uint64_t msg_budget_bytes, msg_eager_bytes, msg_share_bytes;
     int msg_peers;
+    char compat[128]; /* "auto", "on" or "off" */
+    char file_direct[128];
+    uint64_t cufile_min_bytes, file_task_bytes, file_buffer_bytes, file_gap_bytes,
+        file_mapped_chunk_bytes;
+    int file_threads, file_buffers;
     enum setting_source source[SETTING_COUNT];
 };
 

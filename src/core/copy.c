@@ -41,7 +41,7 @@ static int check_place(const leat_job *job, leat_place place, uint64_t bytes, co
     return error;
 }
 
-static int signal_at(const leat_job *job, leat_place place, struct leat_signal **signal)
+int leat_signal_at(const leat_job *job, leat_place place, struct leat_signal **signal)
 {
     int error = check_place(job, place, LEAT_SIGNAL_BYTES, "signal");
     if (error)
@@ -100,7 +100,7 @@ int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes, lea
                           (unsigned long long)bytes, (unsigned long long)from.offset,
                           (unsigned long long)to.offset);
     if (!error && signal.region)
-        error = signal_at(job, signal, &raised);
+        error = leat_signal_at(job, signal, &raised);
     if (!error && bytes)
         error = transfer(to, from, bytes);
     if (error)
@@ -118,7 +118,7 @@ static int check_event(const leat_job *job, const leat_event *event, struct leat
     if (event->from < -1 || event->from >= job->rank_count)
         return leat_fail(-EINVAL, "an event from rank %d in a job of %d ranks", event->from,
                          job->rank_count);
-    return signal_at(job, event->signal, signal);
+    return leat_signal_at(job, event->signal, signal);
 }
 
 static int wait_one(leat_job *job, const leat_event *event, uint64_t deadline_ns, double timeout_s)

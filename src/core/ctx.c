@@ -11,6 +11,7 @@
 #include "core/launch.h"
 #include "core/trace.h"
 #include "device/ops.h"
+#include "file/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,7 @@ static int open_rank(struct segment *segment, int rank, const struct config *con
     job->rank_count = (int)segment->head->rank_count;
     job->config = *config;
     job->timeout_ns = (uint64_t)(config->timeout_s * 1e9);
+    pthread_mutex_init(&job->file_lock, NULL);
     job->peer = calloc((size_t)job->rank_count, sizeof *job->peer);
     int error = job->peer ? leat_arena_open(job) : leat_fail(-ENOMEM, "no memory for a job handle");
     if (!error)
@@ -116,6 +118,7 @@ static int open_rank(struct segment *segment, int rank, const struct config *con
         if (job->device)
             job->device->ops->close(job->device);
         leat_arena_close(job);
+        pthread_mutex_destroy(&job->file_lock);
         free(job->trace);
         free(job->peer);
         free(job);
@@ -194,6 +197,7 @@ void leat_close(leat_job *job, const char *reason)
     __atomic_store_n(&record->state, RANK_CLOSED, __ATOMIC_RELEASE);
     if (reason)
         leat_rank_failed(job->segment->head, job->rank);
+    file_pool_close(job); // calls end before the memory and the device that they use go
     leat_trace_close(job);
     while (job->children)
         job->children->orphan(job->children);
@@ -205,6 +209,7 @@ void leat_close(leat_job *job, const char *reason)
         free(job->peer[rank]);
     free(job->peer);
     leat_segment_release(job->segment);
+    pthread_mutex_destroy(&job->file_lock);
     free(job);
 }
 

@@ -141,11 +141,21 @@ struct message_counts {
     uint64_t bytes, operations;
 };
 
+#define LEAT_FILE_ROWS 4
+
+/* Of files, by path (file/internal.h); atomic. */
+struct file_counts {
+    uint64_t bytes[LEAT_FILE_ROWS], operations[LEAT_FILE_ROWS];
+};
+
 struct counts {
     uint64_t launches, blocking_waits, signal_waits, wait_ns, cpu_ns;
 };
 
 struct device;
+struct file_buffer;
+struct file_pool;
+struct file_system_calls;
 struct letters;
 struct msg_engine;
 struct trace;
@@ -174,8 +184,14 @@ struct leat_job {
     void (*progress)(struct leat_job *job); /* of messages; NULL while there are none */
     struct letters *letters;                /* halo/letter.c's */
     struct device *device;
-    struct trace *trace;    /* NULL unless slices are recorded */
-    uint64_t halo_sequence; /* halos opened so far: names their boards */
+    pthread_mutex_t file_lock;        /* of the making of the next */
+    struct file_pool *file_pool;      /* made at first use */
+    struct file_buffer *file_buffers; /* registered; under file_lock */
+    void *cufile;                     /* file/cufile.c's, under file_lock */
+    struct file_counts file_counts;
+    const struct file_system_calls *file_system; /* NULL: the system's own */
+    struct trace *trace;                         /* NULL unless slices are recorded */
+    uint64_t halo_sequence;                      /* halos opened so far: names their boards */
     uint64_t timeout_ns;
     uint32_t warned; /* bits of enum leat_once: one warning a cause */
 };

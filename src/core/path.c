@@ -5,6 +5,7 @@
 // user wants otherwise is said with LEAT_PATHS (auto, require:NAME, forbid:NAME[,NAME]).
 
 #include "device/ops.h"
+#include "file/internal.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -27,8 +28,9 @@ static const char *ruled_out(const char *rule, const char *name)
 {
     if (!strncmp(rule, "forbid:", 7) && listed(rule + 7, name))
         return "forbidden by LEAT_PATHS";
-    // Memory of one's own needs no path; requiring another row is about peers.
-    if (!strncmp(rule, "require:", 8) && !listed(rule + 8, name) && strcmp(name, "self") != 0)
+    // Memory of one's own needs no path; requiring another row is about peers, or about files.
+    if (!strncmp(rule, "require:", 8) && !listed(rule + 8, name) && strcmp(name, "self") != 0 &&
+        !file_path_named(rule + 8))
         return "not what LEAT_PATHS requires";
     return NULL;
 }

@@ -47,5 +47,8 @@ void leat_region_free_retired(struct leat_job *job);
 /* -ESTALE with detail when the owner has freed it. */
 int leat_region_check(const struct leat_region *region, uint64_t offset, uint64_t bytes,
                       const char *what);
+/* Where a signal lies: -EINVAL it is not aligned or not in an allocated region; else as
+ * leat_region_check. */
+int leat_signal_at(const leat_job *job, leat_place place, struct leat_signal **signal);
 
 #endif

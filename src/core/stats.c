@@ -5,6 +5,7 @@
 // Advantage: reading stops nothing and idle peers cost a pointer. Disadvantage: a reader on another
 // thread sees counters that may belong to slightly different moments.
 
+#include "file/internal.h"
 #include "msg/engine.h"
 #include "transport/transport.h"
 
@@ -52,6 +53,22 @@ static void fill_paths(const struct peer_counts *sum, leat_stats *stats)
     }
 }
 
+static void fill_files(const struct file_counts *counts, leat_stats *stats)
+{
+    for (int row = 0; row < FILE_ROWS; row++) {
+        uint64_t operations = __atomic_load_n(&counts->operations[row], __ATOMIC_RELAXED);
+        if (!operations)
+            continue;
+        leat_path_stats *path = &stats->path[stats->path_count++];
+        snprintf(path->path, sizeof path->path, "%s", file_paths[row]->name);
+        path->bytes = __atomic_load_n(&counts->bytes[row], __ATOMIC_RELAXED);
+        path->operations = operations;
+    }
+}
+
+_Static_assert(ROW_COUNT + FILE_ROWS <= LEAT_PATH_ROWS, "every path has a place");
+_Static_assert(FILE_ROWS == LEAT_FILE_ROWS, "one count a path");
+
 int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
 {
     int error = leat_need(job, "leat_stats_read", "job");
@@ -74,6 +91,8 @@ int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
     }
     leat_stats read = {.size = stats->size};
     fill_paths(&sum, &read);
+    if (peer == LEAT_ALL_PEERS || peer == job->rank)
+        fill_files(&job->file_counts, &read);
     read.launches = __atomic_load_n(&job->counts.launches, __ATOMIC_RELAXED);
     read.blocking_waits = __atomic_load_n(&job->counts.blocking_waits, __ATOMIC_RELAXED);
     read.signal_waits = __atomic_load_n(&job->counts.signal_waits, __ATOMIC_RELAXED);

@@ -10,6 +10,7 @@
 #include "device/ops.h"
 
 #include "core/job.h"
+#include "device/copies.h"
 #include "device/kernel.h"
 #include "halo/halo_kernels.h"
 
@@ -198,7 +199,8 @@ static const struct device_ops cpu_ops = {.name = "cpu",
                                           .raise = cpu_raise,
                                           .wait = cpu_wait,
                                           .sync = cpu_sync,
-                                          .drain = cpu_drain};
+                                          .drain = cpu_drain,
+                                          .copies = &leat_copies_host};
 
 int leat_device_cpu_open(struct leat_job *job, struct device **opened)
 {

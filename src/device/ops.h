@@ -16,6 +16,7 @@ struct leat_job;
 struct leat_signal;
 struct device;
 struct device_gang;
+struct copies_ops;
 struct k_wait;
 
 /* Every kernel of the library, by what it does and its element type; types follow one another as in
@@ -110,6 +111,7 @@ struct device_ops {
     int (*sync)(struct device *device);
     /* As leat_device_wait, without what halos have to say. */
     int (*drain)(struct device *device, double timeout_s);
+    const struct copies_ops *copies; /* of the file layer; NULL: as the CPU device */
 };
 
 struct device {

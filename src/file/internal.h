@@ -8,7 +8,7 @@
  *   buffered.c uring.c mapped.c cufile.c
  *                               a path: moves the bytes of a task with the lane's means
  *   staging.c                   a lane's slots: reading into one while others are copied
- *   call.c                      task over -> counts, first error; last one -> signal, waiters
+ *   request.c                   task over -> counts, first error; last one -> signal, waiters
  *
  * Advantage: a path knows nothing of threads, calls and counts; what is common (short transfers,
  * errors, ends of files) is in one place. Disadvantage: a task is the unit of everything, so a
@@ -29,6 +29,8 @@
 #include <stdint.h>
 
 struct file_pool;
+struct file_ranges;
+struct file_ring;
 struct file_task;
 struct file_lane;
 
@@ -47,6 +49,10 @@ struct file_memory {
 int file_memory_find(struct leat_job *job, const leat_buffer *buffer, uint64_t bytes,
                      struct file_memory *memory);
 
+/* Sets memory->registered where the whole buffer has been registered (register.c). */
+void file_buffer_look(struct leat_job *job, struct file_memory *memory, uint64_t bytes);
+void file_buffers_free(struct leat_job *job);
+
 /* ---- Paths --------------------------------------------------------------------------------- */
 
 enum file_row { FILE_CUFILE, FILE_MAPPED, FILE_ODIRECT, FILE_BUFFERED, FILE_ROWS };
@@ -56,7 +62,8 @@ struct file_need {
     enum leat_file_operation operation;
     const struct file_memory *memory;
     uint64_t offset, bytes;
-    bool spans; /* many small ranges, read as merged spans */
+    uint64_t extent; /* from `offset` to the end of the last range */
+    bool spans;      /* many small ranges, read as merged spans */
 };
 
 struct file_path {
@@ -64,11 +71,16 @@ struct file_path {
     /* 0 when it can carry it, else a negative errno; the reason says why in either case. Reads the
      * file's properties, no data. */
     int (*can)(struct leat_file *file, const struct file_need *need, char reason[LEAT_REASON]);
-    /* Moves the task's bytes. Sets task->done to the bytes moved from its beginning without a gap,
-     * fewer at the end of the file, and returns 0; or a negative errno with task->done as far as it
-     * came. -EAGAIN: this path cannot after all (it has said why with file_path_forbid): the task
-     * is run again, from task->done on, by the next path that can. */
+    /* Moves the task's bytes from task->done on. Raises task->done to the bytes moved from the
+     * task's beginning without a gap, fewer at the end of the file, and returns 0; or a negative
+     * errno, with the detail, with task->done as far as it came. -EAGAIN: this path cannot after
+     * all (it has said why with file_path_forbid): the task is run again, from task->done on, by
+     * the next path that can. `lane` is NULL where the task's memory is the host's, it has no span
+     * and the row is `buffered`. */
     int (*run)(struct file_lane *lane, struct file_task *task);
+    /* NULL, or instead of run: carries out the task and others of the row that it takes from the
+     * queue (file_pool_next) while it has room, and gives each to file_task_over when it ends. */
+    void (*serve)(struct file_lane *lane, struct file_task *task);
     uint64_t task_bytes; /* how long its tasks like to be; 0: as the setting says */
 };
 
@@ -79,6 +91,8 @@ extern const struct file_path file_path_cufile, file_path_mapped, file_path_odir
 /* The first row that may and can, by `compat`, `direct`, `require`, LEAT_PATHS and can(); or a
  * negative errno with all reasons in the detail. info may be NULL: gets every row's reason. */
 int file_choose(struct leat_file *file, const struct file_need *need, leat_file_info *info);
+/* Whether it is a row's name, or a list whose first name is one. */
+bool file_path_named(const char *list);
 /* From now on this file does not take the row; the reason is kept and shown. Logged once. */
 void file_path_forbid(struct leat_file *file, enum file_row row, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -86,8 +100,8 @@ void file_path_forbid(struct leat_file *file, enum file_row row, const char *for
 /* ---- Files --------------------------------------------------------------------------------- */
 
 struct leat_file {
-    struct leat_job *job;
-    struct job_child child;
+    struct leat_job *job;           /* NULL once it has been closed */
+    struct leat_file *next, **link; /* of the pool's files, under its lock */
     struct file_pool *pool;
     const struct file_system_calls *system;
     char *path;
@@ -105,10 +119,26 @@ struct leat_file {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t quiet; /* no calls any more */
     int calls;            /* under way */
+    int references;       /* of the caller and of requests that have not been waited for */
+    bool here;            /* local: calls of little work may run in the caller's thread */
     bool forbidden[FILE_ROWS];
     char why[FILE_ROWS][LEAT_REASON];
     uint64_t bytes[FILE_ROWS], operations[FILE_ROWS]; /* atomic */
 };
+
+/* Its file system and its alignment (look.c). */
+void file_look(struct leat_file *file);
+/* A call begins, unless the job or the file has been closed (-ESHUTDOWN); it ends. */
+int file_enter(struct leat_file *file);
+void file_leave(struct leat_file *file);
+/* Its calls end, and no more begin; the job goes. */
+void file_orphan(struct leat_file *file);
+/* One reference less; the last one frees. */
+void file_release(struct leat_file *file);
+int file_open_direct(struct leat_file *file,
+                     char reason[LEAT_REASON]); /* its descriptor, or -errno */
+/* Bytes in the page cache; the other descriptors and the file's position are left alone. */
+int file_cached(struct leat_file *file, uint64_t offset, uint64_t bytes, uint64_t *cached);
 
 /* ---- Calls and tasks ------------------------------------------------------------------------ */
 
@@ -139,31 +169,94 @@ struct leat_file_request {
     struct file_stop *stop;     /* [range_count], under `lock` */
     struct file_task *tasks;
     size_t task_count;
+    struct file_ranges *plan; /* of its small ranges; NULL: none */
     pthread_mutex_t lock;
     pthread_cond_t over;
     size_t pending;    /* tasks not over */
     uint64_t moved_ns; /* when the last byte moved; atomic */
+    uint64_t timeout_ns;
+    struct leat_signal *signal;
+    leat_file_range own; /* the only range of a blocking call */
+    bool begun;          /* one of its tasks at least; atomic */
+    bool abandoned;      /* nobody waits: freed when it is over */
     bool finished;
+    bool in_stream;        /* held by a stream: file_stream_over when it is over */
+    void *stream;          /* stream.c's own */
+    int error;             /* of the lowest offset that failed */
+    uint64_t error_offset; /* in the file */
+    char error_text[LEAT_DETAIL_BYTES];
 };
 
 /* A path that is in the middle of a long task says so, for deadlines and progress bars. */
 void file_task_moved(struct file_task *task, uint64_t bytes);
+/* Bytes of the task that `row` has moved since it last said so. */
+void file_task_book(struct file_task *task, enum file_row row, uint64_t bytes);
 /* The transfer of a range has come to its end before its last byte: at `at`, by an error, or 0 by
  * the end of the file. The lowest offset counts. */
 void file_request_stop(struct leat_file_request *request, size_t range, uint64_t at, int error);
+/* Queues the request's tasks; where it has none, it is over. */
+void file_request_submit(struct leat_file_request *request);
+/* Makes the queued request: everything is checked, and nothing has begun. */
+int file_request_make(struct leat_file *file, const leat_file_call *call,
+                      struct leat_file_request **request);
+void file_request_free(struct leat_file_request *request);
+/* When something it waits for last moved. */
+uint64_t file_request_moved(struct leat_file_request *request);
+/* Nobody will wait for it: it is freed when it is over. False where it is over already. */
+bool file_request_abandon(struct leat_file_request *request);
+/* Whether the request is over, after waiting until CLOCK_MONOTONIC's `deadline_ns` at most. */
+bool file_request_over(struct leat_file_request *request, uint64_t deadline_ns);
+/* One of the request's tasks is. */
+void file_task_over(struct file_lane *lane, struct file_task *task, int error);
+
+/* ---- Stream order (stream.c) ---------------------------------------------------------------- */
+
+/* Holds the rank's stream and arranges that file_request_submit is called when all before is done;
+ * the CPU device, whose stream is empty, submits and waits. */
+int file_stream_start(struct leat_file_request *request);
+/* The request is over: lets the stream go on. Called by the last task's lane. */
+void file_stream_over(struct leat_file_request *request);
+
+/* ---- cuFile, but for transfers (cufile.c) --------------------------------------------------- */
+
+/* Registers the file under compat auto and off; where cuFile refuses, file_path_forbid has the
+ * reason. An error only under `off`. */
+int file_cufile_open(struct leat_file *file);
+void file_cufile_close(struct leat_file *file);
+/* Registers a buffer with cuFile (and host memory with CUDA): memory->registered. What cuFile
+ * refuses is no error under LEAT_COMPAT auto. */
+int file_cufile_buffer(struct leat_job *job, struct file_memory *memory, uint64_t bytes);
+void file_cufile_buffer_gone(struct leat_job *job, const struct file_memory *memory);
+/* Into what a task of that many bytes is cut; zeros: cuFile is not there. */
+void file_cufile_cut(struct leat_job *job, uint64_t task_bytes, leat_file_cut *cut);
+/* The job closes: what it holds of the library is given back. Safe when nothing is. */
+void file_cufile_free(struct leat_job *job);
 
 /* ---- The pool ------------------------------------------------------------------------------- */
 
 /* A rank's threads; made with its first call that needs them. */
 int file_pool_get(struct leat_job *job, struct file_pool **pool);
-void file_pool_free(struct file_pool *pool);
-/* Queues the tasks of a request, in order. */
-void file_pool_submit(struct file_pool *pool, struct file_task *first, size_t count);
-/* Runs a task in the calling thread, with a lane that is kept for that; false when it is in use. */
-bool file_pool_run_here(struct file_pool *pool, struct file_task *task);
+/* leat_close: calls end, files become orphans, threads go. */
+void file_pool_close(struct leat_job *job);
+void file_pool_add(struct file_pool *pool, struct leat_file *file);
+void file_pool_remove(struct leat_file *file);
+int file_pool_lanes(const struct file_pool *pool);
+/* When a task of any call last moved a byte. */
+uint64_t file_pool_moved(struct file_pool *pool);
+void file_pool_stamp(struct file_pool *pool, uint64_t now_ns);
+/* Starts threads for so many tasks, as far as LEAT_FILE_THREADS goes. */
+int file_pool_start(struct file_pool *pool, size_t tasks);
+/* Queues a request's tasks, in order. */
+void file_pool_submit(struct file_pool *pool, struct leat_file_request *request);
+/* The next task if it is of that row; NULL: none. */
+struct file_task *file_pool_next(struct file_pool *pool, enum file_row row);
+/* The next task if it is this request's and needs no lane; NULL: none. */
+struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_request *request);
 /* Runs the task by its row, and by the next ones where that gives up; then reports to its request.
- * (call.c; called by lanes) */
+ * (request.c; called by lanes) */
 void file_task_run(struct file_lane *lane, struct file_task *task);
+/* Where it can be run in any thread, without a lane. */
+bool file_task_plain(const struct file_task *task);
 
 /* ---- Lanes and their slots (staging.c) ------------------------------------------------------ */
 
@@ -182,6 +275,7 @@ struct file_slot {
 /* One thread's means. Slots are made when first used and stay until the pool goes. */
 struct file_lane {
     struct file_pool *pool;
+    struct leat_job *job;
     int number;
     pthread_t thread;
     struct copies_lane *copies; /* its stream on the GPU in use; NULL until needed */
@@ -202,8 +296,24 @@ int file_slot_to_memory(struct file_lane *lane, struct file_slot *slot, uint64_t
                         uint64_t bytes);
 int file_slot_from_memory(struct file_lane *lane, struct file_slot *slot, const void *from,
                           uint64_t bytes);
-/* All copies of the lane are over. */
+/* Waits until the slot's copies are over. */
+int file_slot_wait(struct file_lane *lane, struct file_slot *slot);
+/* All copies of the lane are over; slots that copied are free. */
 int file_lane_drain(struct file_lane *lane);
+/* The device's copies. */
+const struct copies_ops *file_copies(const struct leat_job *job);
+/* Memory that the host's loads and stores reach at full speed: no slots needed. */
+static inline bool file_memory_plain(const struct file_memory *memory)
+{
+    return memory->kind == COPIES_HOST || memory->kind == COPIES_PINNED;
+}
+/* Gives back what the lane holds. */
+void file_lane_free(struct file_lane *lane);
+void file_ring_free(struct file_ring *ring); /* uring.c */
+
+/* "FILE: cannot read 5 bytes at offset 7: ..." as the detail; returns error. */
+int file_transfer_fail(const struct leat_file *file, int error, enum leat_file_operation operation,
+                       uint64_t offset, uint64_t bytes);
 
 /* ---- Transfers that end where they should (system.c's calls, continued) --------------------- */
 

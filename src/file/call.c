@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls: checked, cut into tasks, waited for.
+//
+// Algorithm: everything that can be wrong is found before anything begins. Tasks end at pages of
+// the file, so that no two of them share one. A call from host memory through the page cache that
+// is one task runs in the caller's thread, and of a longer one that blocks the caller takes tasks
+// too. Advantage: small reads cost what pread costs. Disadvantage: on a local file system that
+// hangs, such a call hangs with it; where a server is behind the file, nothing runs in the caller.
+
+#define _GNU_SOURCE
+#include "file/internal.h"
+
+#include "core/region.h"
+#include "core/signal.h"
+#include "file/ranges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_BYTES  UINT64_C(4096)
+#define SMALL_BYTES (UINT64_C(1) << 20) /* direct I/O is not asked about below, under auto */
+
+// ---- Checks ----
+
+static int check_operation(const struct leat_file *file, enum leat_file_operation operation)
+{
+    if (operation != LEAT_FILE_OP_READ && operation != LEAT_FILE_OP_WRITE)
+        return leat_fail(-EINVAL, "%s: there is no operation %d", file->path, (int)operation);
+    bool reading = operation == LEAT_FILE_OP_READ;
+    if (file->flags & (reading ? LEAT_FILE_READ : LEAT_FILE_WRITE))
+        return 0;
+    return leat_fail(-EBADF, "%s: it is not open to %s; open it with LEAT_FILE_%s", file->path,
+                     reading ? "read" : "write", reading ? "READ" : "WRITE");
+}
+
+static int check_range(const struct leat_file *file, uint64_t offset, uint64_t bytes)
+{
+    if (offset <= INT64_MAX && bytes <= INT64_MAX - offset)
+        return 0;
+    return leat_fail(-EINVAL, "%s: %llu bytes at offset %llu pass 2^63", file->path,
+                     (unsigned long long)bytes, (unsigned long long)offset);
+}
+
+// ---- The common small call, without a request's rooms ----
+
+// One piece through the page cache, to or from the host, where no rule asks for anything else.
+static bool runs_here(const struct leat_file *file, const struct file_memory *memory,
+                      uint64_t bytes)
+{
+    return file->here && bytes < SMALL_BYTES && bytes <= file->task_bytes &&
+           file_memory_plain(memory) && file->direct != DIRECT_ON && file->compat != COMPAT_OFF &&
+           (file->require < 0 || file->require == FILE_BUFFERED) &&
+           file->job->config.paths[0] == 'a'; // auto
+}
+
+static int run_here(struct leat_file *file, enum leat_file_operation operation,
+                    const struct file_memory *memory, uint64_t offset, uint64_t bytes,
+                    uint64_t *done)
+{
+    int error = operation == LEAT_FILE_OP_READ
+                    ? file_pread_all(file, file->fd, memory->address, bytes, offset, done)
+                    : file_pwrite_all(file, file->fd, memory->address, bytes, offset, done);
+    if (*done) {
+        leat_count(&file->bytes[FILE_BUFFERED], *done);
+        leat_count(&file->operations[FILE_BUFFERED], 1);
+        leat_count(&file->job->file_counts.bytes[FILE_BUFFERED], *done);
+        leat_count(&file->job->file_counts.operations[FILE_BUFFERED], 1);
+    }
+    return error;
+}
+
+// ---- Requests ----
+
+static struct leat_file_request *request_new(struct leat_file *file, const leat_file_call *call)
+{
+    size_t count = call->range_count;
+    struct leat_file_request *request = calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    request->memory = calloc(count + 1, sizeof *request->memory);
+    request->stop = calloc(count + 1, sizeof *request->stop);
+    if (!request->memory || !request->stop) {
+        free(request->memory);
+        free(request->stop);
+        free(request);
+        return NULL;
+    }
+    request->file = file;
+    request->call = *call;
+    request->timeout_ns = file->job->timeout_ns;
+    pthread_mutex_init(&request->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&request->over, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    for (size_t i = 0; i < count; i++)
+        request->stop[i].at = UINT64_MAX;
+    pthread_mutex_lock(&file->lock);
+    file->references++;
+    pthread_mutex_unlock(&file->lock);
+    return request;
+}
+
+static int find_memory(struct leat_file_request *request)
+{
+    int error = 0;
+    for (size_t i = 0; i < request->call.range_count && !error; i++) {
+        const leat_file_range *range = &request->call.ranges[i];
+        error = check_range(request->file, range->file_offset, range->bytes);
+        if (!error)
+            error = file_memory_find(request->file->job, &range->buffer, range->bytes,
+                                     &request->memory[i]);
+        if (!error)
+            file_buffer_look(request->file->job, &request->memory[i], range->bytes);
+    }
+    return error;
+}
+
+static bool same_memory(const struct file_memory *a, const struct file_memory *b)
+{
+    return a->kind == b->kind && a->gpu == b->gpu && a->registered == b->registered;
+}
+
+static struct file_need whole_need(const struct leat_file_request *request)
+{
+    struct file_need need = {.operation = request->call.operation, .offset = UINT64_MAX};
+    uint64_t end = 0;
+    for (size_t i = 0; i < request->call.range_count; i++) {
+        const leat_file_range *range = &request->call.ranges[i];
+        uint64_t last = range->file_offset + range->bytes;
+        need.offset = range->file_offset < need.offset ? range->file_offset : need.offset;
+        end = last > end ? last : end;
+        need.bytes += range->bytes;
+    }
+    need.extent = request->call.range_count ? end - need.offset : 0;
+    return need;
+}
+
+// The bytes of the next task: up to a page's end in the file.
+static uint64_t cut(uint64_t offset, uint64_t rest, uint64_t task_bytes)
+{
+    uint64_t end = (offset + task_bytes) / PAGE_BYTES * PAGE_BYTES;
+    uint64_t bytes = end > offset ? end - offset : task_bytes;
+    return bytes < rest ? bytes : rest;
+}
+
+static uint64_t task_bytes(const struct leat_file *file, int row)
+{
+    uint64_t liked = file_paths[row]->task_bytes;
+    return liked > file->task_bytes ? liked : file->task_bytes;
+}
+
+static int task_room(struct leat_file_request *request, size_t *room)
+{
+    if (request->task_count < *room)
+        return 0;
+    *room = *room ? *room * 2 : 16;
+    struct file_task *more = realloc(request->tasks, *room * sizeof *more);
+    if (!more)
+        return leat_fail(-ENOMEM, "no memory for %zu tasks of a file's call", *room);
+    request->tasks = more;
+    return 0;
+}
+
+static int cut_range(struct leat_file_request *request, size_t index, int row, size_t *room)
+{
+    const leat_file_range *range = &request->call.ranges[index];
+    uint64_t size = task_bytes(request->file, row), done = 0;
+    while (done < range->bytes) {
+        int error = task_room(request, room);
+        if (error)
+            return error;
+        struct file_task *task = &request->tasks[request->task_count++];
+        *task = (struct file_task){.request = request,
+                                   .range = index,
+                                   .offset = range->file_offset + done,
+                                   .memory = request->memory[index],
+                                   .row = (enum file_row)row};
+        task->memory.address += done;
+        task->bytes = cut(task->offset, range->bytes - done, size);
+        done += task->bytes;
+    }
+    return 0;
+}
+
+static int cut_all(struct leat_file_request *request)
+{
+    struct file_need need = whole_need(request);
+    const struct file_memory *last = NULL;
+    size_t room = 0;
+    int row = -1, error = 0;
+    for (size_t i = 0; i < request->call.range_count && !error; i++) {
+        need.memory = &request->memory[i];
+        if (!request->call.ranges[i].bytes)
+            continue;
+        if (!last || !same_memory(last, need.memory))
+            row = file_choose(request->file, &need, NULL);
+        last = need.memory;
+        error = row < 0 ? row : cut_range(request, i, row, &room);
+    }
+    request->pending = request->task_count;
+    return error;
+}
+
+static int check_signal(struct leat_file_request *request)
+{
+    const leat_file_call *call = &request->call;
+    return call->signal.region ? leat_signal_at(request->file->job, call->signal, &request->signal)
+                               : 0;
+}
+
+int file_request_make(struct leat_file *file, const leat_file_call *call,
+                      struct leat_file_request **made)
+{
+    if (call->range_count && !call->ranges)
+        return leat_fail(-EINVAL, "leat_file_call.ranges is NULL");
+    int error = check_operation(file, call->operation);
+    if (error)
+        return error;
+    struct leat_file_request *request = request_new(file, call);
+    if (!request)
+        return leat_fail(-ENOMEM, "no memory for a call of %zu ranges", call->range_count);
+    error = check_signal(request);
+    if (!error)
+        error = find_memory(request);
+    if (!error)
+        error = cut_all(request);
+    if (!error && request->task_count)
+        error = file_pool_start(file->pool, request->task_count);
+    if (error)
+        file_request_free(request);
+    else
+        *made = request;
+    return error;
+}
+
+int leat_file_start(leat_file *file, const leat_file_call *call, leat_file_request **request)
+{
+    int error = leat_need(file, "leat_file_start", "file");
+    if (!error)
+        error = leat_need(call, "leat_file_start", "call");
+    if (!error)
+        error = leat_need(request, "leat_file_start", "request");
+    if (error)
+        return error;
+    if (!call->size)
+        return leat_fail(-EINVAL, "leat_file_call.size is 0; set it to sizeof");
+    leat_file_call full = {0};
+    memcpy(&full, call, call->size < sizeof full ? call->size : sizeof full);
+    error = file_enter(file);
+    if (error)
+        return error;
+    struct leat_file_request *made = NULL;
+    error = file_request_make(file, &full, &made);
+    if (error) {
+        file_leave(file);
+        return error;
+    }
+    *request = made;
+    if (!full.in_stream) {
+        file_request_submit(made);
+        return 0;
+    }
+    error = file_stream_start(made);
+    if (error) {
+        *request = NULL;
+        file_request_free(made);
+        file_leave(file);
+    }
+    return error;
+}
+
+// ---- Waiting ----
+
+static bool wait_over(struct leat_file_request *request, double timeout_s)
+{
+    uint64_t begin = leat_now_ns();
+    if (timeout_s >= 0)
+        return file_request_over(request,
+                                 begin + (uint64_t)((timeout_s < 1e9 ? timeout_s : 1e9) * 1e9));
+    for (;;) {
+        uint64_t moved = file_request_moved(request);
+        uint64_t deadline = (moved > begin ? moved : begin) + request->timeout_ns;
+        if (file_request_over(request, deadline))
+            return true;
+        moved = file_request_moved(request);
+        if ((moved > begin ? moved : begin) + request->timeout_ns <= deadline)
+            return false;
+    }
+}
+
+// The first byte of it that is not there, as far as is known.
+static int time_out(struct leat_file_request *request)
+{
+    const leat_file_range *range = request->call.ranges;
+    return leat_fail(-ETIMEDOUT,
+                     "%s: a %s of %zu ranges, the first of %llu bytes at offset %llu, is still "
+                     "under way, and nothing has moved; its buffers are in use until it is waited "
+                     "for again (LEAT_TIMEOUT)",
+                     request->file->path,
+                     request->call.operation == LEAT_FILE_OP_READ ? "read" : "write",
+                     request->call.range_count, (unsigned long long)(range ? range->bytes : 0),
+                     (unsigned long long)(range ? range->file_offset : 0));
+}
+
+static uint64_t sum_done(const struct leat_file_request *request)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < request->call.range_count; i++)
+        sum += request->call.ranges[i].done;
+    return sum;
+}
+
+int leat_file_wait(leat_file_request *request, double timeout_s, uint64_t *done)
+{
+    int error = leat_need(request, "leat_file_wait", "request");
+    if (!error && timeout_s != timeout_s)
+        error = leat_fail(-EINVAL, "leat_file_wait: the time-out is not a number");
+    if (error)
+        return error;
+    if (!wait_over(request, timeout_s))
+        return time_out(request);
+    if (done)
+        *done = sum_done(request);
+    error = request->error;
+    if (error)
+        leat_fail(error, "%s", request->error_text);
+    file_request_free(request);
+    return error;
+}
+
+// ---- Blocking calls ----
+
+static int block(struct leat_file *file, enum leat_file_operation operation,
+                 const leat_file_range *range, uint64_t *done)
+{
+    leat_file_range copy = *range;
+    leat_file_call call = {
+        .size = sizeof call, .operation = operation, .ranges = &copy, .range_count = 1};
+    struct leat_file_request *request = NULL;
+    int error = file_request_make(file, &call, &request);
+    if (error)
+        return error;
+    request->own = copy;
+    request->call.ranges = &request->own;
+    // The request says itself when the call has left the file.
+    pthread_mutex_lock(&file->lock);
+    file->calls++;
+    pthread_mutex_unlock(&file->lock);
+    file_request_submit(request);
+    struct file_task *task;
+    while (file->here && (task = file_pool_help(file->pool, request)))
+        file_task_run(NULL, task);
+    error = leat_file_wait(request, -1, done);
+    // The caller has no handle to wait again; a call that has ended meanwhile is as good as any.
+    if (error == -ETIMEDOUT && !file_request_abandon(request))
+        error = leat_file_wait(request, -1, done);
+    return error;
+}
+
+static int transfer(struct leat_file *file, enum leat_file_operation operation, leat_buffer buffer,
+                    uint64_t offset, uint64_t bytes, uint64_t *done)
+{
+    struct file_memory memory;
+    int error = check_operation(file, operation);
+    if (!error)
+        error = check_range(file, offset, bytes);
+    if (!error && bytes < SMALL_BYTES)
+        error = file_memory_find(file->job, &buffer, bytes, &memory);
+    if (error)
+        return error;
+    if (bytes < SMALL_BYTES && runs_here(file, &memory, bytes))
+        return run_here(file, operation, &memory, offset, bytes, done);
+    leat_file_range range = {.file_offset = offset, .bytes = bytes, .buffer = buffer};
+    return block(file, operation, &range, done);
+}
+
+static int blocking(leat_file *file, const char *function, enum leat_file_operation operation,
+                    leat_buffer buffer, uint64_t offset, uint64_t bytes, uint64_t *done)
+{
+    uint64_t moved = 0;
+    int error = leat_need(file, function, "file");
+    if (!error)
+        error = file_enter(file);
+    if (!error) {
+        error = transfer(file, operation, buffer, offset, bytes, &moved);
+        file_leave(file);
+    }
+    if (done)
+        *done = moved;
+    return error;
+}
+
+int leat_file_read(leat_file *file, leat_buffer to, uint64_t file_offset, uint64_t bytes,
+                   uint64_t *done)
+{
+    return blocking(file, "leat_file_read", LEAT_FILE_OP_READ, to, file_offset, bytes, done);
+}
+
+int leat_file_write(leat_file *file, leat_buffer from, uint64_t file_offset, uint64_t bytes,
+                    uint64_t *done)
+{
+    return blocking(file, "leat_file_write", LEAT_FILE_OP_WRITE, from, file_offset, bytes, done);
+}

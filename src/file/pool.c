@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads that carry out a rank's tasks.
+//
+// Algorithm: one queue, first come first served; threads are started when tasks wait that none is
+// free for, up to LEAT_FILE_THREADS, and sleep between calls. Advantage: a call's tasks spread over
+// whoever is free, and idle files cost nothing. Disadvantage: a small call behind a large one waits
+// until a thread has come to its end of the queue.
+
+#define _GNU_SOURCE
+#include "file/internal.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LANES_MAXIMUM 256
+#define PAGE_BYTES    UINT64_C(4096)
+
+struct file_pool {
+    struct leat_job *job;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct leat_file *files;
+    struct file_task *head, **tail;
+    size_t waiting; /* tasks in the queue */
+    int idle, limit, lane_count;
+    bool stop;
+    uint64_t moved_ns; /* atomic */
+    struct file_lane *lane[LANES_MAXIMUM];
+};
+
+static int core_count(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static int make_pool(struct leat_job *job)
+{
+    struct file_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return leat_fail(-ENOMEM, "no memory for the threads of files");
+    int cores = core_count();
+    pool->job = job;
+    pool->limit = job->config.file_threads ? job->config.file_threads : cores < 8 ? cores : 8;
+    pool->tail = &pool->head;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    job->file_pool = pool;
+    return 0;
+}
+
+int file_pool_get(struct leat_job *job, struct file_pool **pool)
+{
+    pthread_mutex_lock(&job->file_lock);
+    int error = job->file_pool ? 0 : make_pool(job);
+    *pool = job->file_pool;
+    pthread_mutex_unlock(&job->file_lock);
+    return error;
+}
+
+void file_pool_add(struct file_pool *pool, struct leat_file *file)
+{
+    pthread_mutex_lock(&pool->lock);
+    file->next = pool->files;
+    file->link = &pool->files;
+    if (file->next)
+        file->next->link = &file->next;
+    pool->files = file;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void file_pool_remove(struct leat_file *file)
+{
+    pthread_mutex_t *lock = &file->pool->lock;
+    pthread_mutex_lock(lock);
+    *file->link = file->next;
+    if (file->next)
+        file->next->link = file->link;
+    pthread_mutex_unlock(lock);
+}
+
+int file_pool_lanes(const struct file_pool *pool)
+{
+    return pool->limit;
+}
+
+uint64_t file_pool_moved(struct file_pool *pool)
+{
+    return __atomic_load_n(&pool->moved_ns, __ATOMIC_RELAXED);
+}
+
+void file_pool_stamp(struct file_pool *pool, uint64_t now_ns)
+{
+    __atomic_store_n(&pool->moved_ns, now_ns, __ATOMIC_RELAXED);
+}
+
+static struct file_task *pop(struct file_pool *pool)
+{
+    struct file_task *task = pool->head;
+    pool->head = task->next;
+    if (!pool->head)
+        pool->tail = &pool->head;
+    pool->waiting--;
+    return task;
+}
+
+static void *work(void *user)
+{
+    struct file_lane *lane = user;
+    struct file_pool *pool = lane->pool;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (!pool->head && !pool->stop) {
+            pool->idle++;
+            pthread_cond_wait(&pool->work, &pool->lock);
+            pool->idle--;
+        }
+        if (!pool->head)
+            break;
+        struct file_task *task = pop(pool);
+        pthread_mutex_unlock(&pool->lock);
+        file_task_run(lane, task);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+static int start_lane(struct file_pool *pool)
+{
+    const struct config *config = &pool->job->config;
+    struct file_lane *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return leat_fail(-ENOMEM, "no memory for a thread of files");
+    *lane = (struct file_lane){.pool = pool,
+                               .job = pool->job,
+                               .number = pool->lane_count,
+                               .gpu = -1,
+                               .slot_count = config->file_buffers,
+                               .slot_bytes = (config->file_buffer_bytes + PAGE_BYTES - 1) /
+                                             PAGE_BYTES * PAGE_BYTES};
+    int error = pthread_create(&lane->thread, NULL, work, lane);
+    if (error) {
+        free(lane);
+        return leat_fail(-error,
+                         "cannot start thread %d of %d for files: %s; lower "
+                         "LEAT_FILE_THREADS",
+                         pool->lane_count + 1, pool->limit, strerror(error));
+    }
+    pool->lane[pool->lane_count++] = lane;
+    return 0;
+}
+
+int file_pool_start(struct file_pool *pool, size_t tasks)
+{
+    int error = 0;
+    pthread_mutex_lock(&pool->lock);
+    size_t wanted = pool->waiting + tasks;
+    while (!error && pool->lane_count < pool->limit &&
+           (pool->lane_count == 0 || (size_t)pool->idle < wanted)) {
+        error = start_lane(pool);
+        wanted -= wanted > 0;
+    }
+    // Fewer threads are slower, none is an error.
+    error = pool->lane_count ? 0 : error;
+    pthread_mutex_unlock(&pool->lock);
+    return error;
+}
+
+void file_pool_submit(struct file_pool *pool, struct leat_file_request *request)
+{
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = 0; i < request->task_count; i++) {
+        struct file_task *task = &request->tasks[i];
+        task->next = NULL;
+        *pool->tail = task;
+        pool->tail = &task->next;
+    }
+    size_t count = request->task_count;
+    pool->waiting += count;
+    size_t idle = (size_t)pool->idle;
+    if (count < idle)
+        for (size_t i = 0; i < count; i++)
+            pthread_cond_signal(&pool->work);
+    else if (idle)
+        pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+struct file_task *file_pool_next(struct file_pool *pool, enum file_row row)
+{
+    struct file_task *task = NULL;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->head && pool->head->row == row && !pool->head->span)
+        task = pop(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return task;
+}
+
+struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_request *request)
+{
+    struct file_task *task = NULL;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->head && pool->head->request == request && file_task_plain(pool->head))
+        task = pop(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return task;
+}
+
+// Files whose calls have ended; the list is the pool's, which goes, so they are taken off it.
+static void orphan_files(struct file_pool *pool)
+{
+    while (pool->files) {
+        struct leat_file *file = pool->files;
+        file_orphan(file);
+        file_pool_remove(file);
+        file->pool = NULL;
+    }
+}
+
+void file_pool_close(struct leat_job *job)
+{
+    struct file_pool *pool = job->file_pool;
+    if (!pool)
+        return;
+    orphan_files(pool);
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = true;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->lane_count; i++) {
+        pthread_join(pool->lane[i]->thread, NULL);
+        file_lane_free(pool->lane[i]);
+        free(pool->lane[i]);
+    }
+    file_buffers_free(job);
+    file_cufile_free(job);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+    job->file_pool = NULL;
+}
