@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct device;
+struct copies_hold;
 struct copies_lane;
 
 /* Kinds of memory, as a buffer's address tells. */
@@ -63,12 +64,13 @@ struct copies_ops {
     /* Makes pages of a mapping of a file reachable for copies, reading only. -ENOTSUP, -ENOMEM. */
     int (*pin)(struct device *device, void *address, uint64_t bytes);
     void (*unpin)(struct device *device, void *address, uint64_t bytes);
-    /* The rank's own stream: `go` becomes 1 when all before has been done; what is enqueued after
-     * waits until *over is 1. Both words are made by `words`, which only `words_free` may free once
-     * they have served. */
-    int (*words)(struct device *device, uint32_t **go, uint32_t **over);
-    void (*words_free)(struct device *device, uint32_t *go, uint32_t *over);
-    int (*hold)(struct device *device, uint32_t *go, uint32_t *over);
+    /* Enqueues to the rank's own stream: begin(user, error) is called when all before has been
+     * done, by a thread that must neither wait nor use the device (error: the stream has failed);
+     * what is enqueued after waits until the hold is released. NULL: the stream is always empty. */
+    int (*hold)(struct device *device, void (*begin)(void *user, int error), void *user,
+                struct copies_hold **hold);
+    /* Any thread, also in begin(). */
+    void (*release)(struct device *device, struct copies_hold *hold);
 };
 
 extern const struct copies_ops leat_copies_host; /* of the CPU device */

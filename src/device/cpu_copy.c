@@ -111,7 +111,7 @@ static void host_unpin(struct device *device, void *address, uint64_t bytes)
     (void)bytes;
 }
 
-// No words and no hold: the stream is always empty.
+// No hold: the stream is always empty.
 const struct copies_ops leat_copies_host = {.find = host_find,
                                             .alloc = host_alloc,
                                             .free = host_free,
