@@ -26,6 +26,7 @@ static const struct command commands[] = {
     {"run", cmd_run, "start the ranks of a program on this host"},
     {"md", cmd_md, "molecular dynamics of GROMACS inputs over several ranks"},
     {"halo", cmd_halo, "replay a plan file and say what is missing, double or stale"},
+    {"file", cmd_file, "read, write and copy files through memory of a device; check and tune"},
     {"bench", cmd_bench, "measure leat and what one would take instead, in turn"},
     {"torus", cmd_torus, "the message layer on a modelled machine, up to whole machines"},
 };
