@@ -17,9 +17,8 @@ struct verb {
 };
 
 static const struct verb verbs[] = {
-    {"read", file_read},
-    {"write", file_write},
-    {"cp", file_copy},
+    {"check", file_check}, {"read", file_read}, {"write", file_write},
+    {"cp", file_copy},     {"tune", file_tune},
 };
 
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
