@@ -61,7 +61,7 @@ const struct setting leat_settings[SETTING_COUNT] = {
                            IN(file_task_bytes)},
     [SETTING_FILE_BUFFER] = {"LEAT_FILE_BUFFER", KIND_BYTES, "1M", 65536.0, 1073741824.0,
                              "size of a bounce buffer, in bytes", IN(file_buffer_bytes)},
-    [SETTING_FILE_BUFFERS] = {"LEAT_FILE_BUFFERS", KIND_INTEGER, "4", 2, FILE_SLOTS_MAX,
+    [SETTING_FILE_BUFFERS] = {"LEAT_FILE_BUFFERS", KIND_INTEGER, "4", 2, FILE_SLOTS_MAX - 1,
                               "bounce buffers a thread", IN(file_buffers)},
     [SETTING_FILE_DIRECT] = {"LEAT_FILE_DIRECT", KIND_TEXT, "auto", 0, 0,
                              "past the page cache: auto, on or off", IN(file_direct)},

@@ -54,7 +54,7 @@ struct copies_ops {
     /* Enqueues. */
     int (*copy)(struct copies_lane *lane, void *to, const void *from, uint64_t bytes);
     /* Copies `bytes` of a slab of the host to the device, and from there scatters the pieces by a
-     * kernel; pieces stay the caller's until the mark after it has passed. */
+     * kernel, and sets the mark; pieces and slab stay the caller's until it has passed. */
     int (*scatter)(struct copies_lane *lane, int mark, const void *slab, uint64_t bytes,
                    const struct copies_piece *pieces, uint32_t count);
     /* Mark `mark` passes when all that has been enqueued so far is over. */

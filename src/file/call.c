@@ -12,13 +12,11 @@
 
 #include "core/region.h"
 #include "core/signal.h"
-#include "file/ranges.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES  UINT64_C(4096)
 #define SMALL_BYTES (UINT64_C(1) << 20) /* direct I/O is not asked about below, under auto */
 
 // ---- Checks ----
@@ -118,92 +116,6 @@ static int find_memory(struct leat_file_request *request)
     return error;
 }
 
-static bool same_memory(const struct file_memory *a, const struct file_memory *b)
-{
-    return a->kind == b->kind && a->gpu == b->gpu && a->registered == b->registered;
-}
-
-static struct file_need whole_need(const struct leat_file_request *request)
-{
-    struct file_need need = {.operation = request->call.operation, .offset = UINT64_MAX};
-    uint64_t end = 0;
-    for (size_t i = 0; i < request->call.range_count; i++) {
-        const leat_file_range *range = &request->call.ranges[i];
-        uint64_t last = range->file_offset + range->bytes;
-        need.offset = range->file_offset < need.offset ? range->file_offset : need.offset;
-        end = last > end ? last : end;
-        need.bytes += range->bytes;
-    }
-    need.extent = request->call.range_count ? end - need.offset : 0;
-    return need;
-}
-
-// The bytes of the next task: up to a page's end in the file.
-static uint64_t cut(uint64_t offset, uint64_t rest, uint64_t task_bytes)
-{
-    uint64_t end = (offset + task_bytes) / PAGE_BYTES * PAGE_BYTES;
-    uint64_t bytes = end > offset ? end - offset : task_bytes;
-    return bytes < rest ? bytes : rest;
-}
-
-static uint64_t task_bytes(const struct leat_file *file, int row)
-{
-    uint64_t liked = file_paths[row]->task_bytes;
-    return liked > file->task_bytes ? liked : file->task_bytes;
-}
-
-static int task_room(struct leat_file_request *request, size_t *room)
-{
-    if (request->task_count < *room)
-        return 0;
-    *room = *room ? *room * 2 : 16;
-    struct file_task *more = realloc(request->tasks, *room * sizeof *more);
-    if (!more)
-        return leat_fail(-ENOMEM, "no memory for %zu tasks of a file's call", *room);
-    request->tasks = more;
-    return 0;
-}
-
-static int cut_range(struct leat_file_request *request, size_t index, int row, size_t *room)
-{
-    const leat_file_range *range = &request->call.ranges[index];
-    uint64_t size = task_bytes(request->file, row), done = 0;
-    while (done < range->bytes) {
-        int error = task_room(request, room);
-        if (error)
-            return error;
-        struct file_task *task = &request->tasks[request->task_count++];
-        *task = (struct file_task){.request = request,
-                                   .range = index,
-                                   .offset = range->file_offset + done,
-                                   .memory = request->memory[index],
-                                   .row = (enum file_row)row};
-        task->memory.address += done;
-        task->bytes = cut(task->offset, range->bytes - done, size);
-        done += task->bytes;
-    }
-    return 0;
-}
-
-static int cut_all(struct leat_file_request *request)
-{
-    struct file_need need = whole_need(request);
-    const struct file_memory *last = NULL;
-    size_t room = 0;
-    int row = -1, error = 0;
-    for (size_t i = 0; i < request->call.range_count && !error; i++) {
-        need.memory = &request->memory[i];
-        if (!request->call.ranges[i].bytes)
-            continue;
-        if (!last || !same_memory(last, need.memory))
-            row = file_choose(request->file, &need, NULL);
-        last = need.memory;
-        error = row < 0 ? row : cut_range(request, i, row, &room);
-    }
-    request->pending = request->task_count;
-    return error;
-}
-
 static int check_signal(struct leat_file_request *request)
 {
     const leat_file_call *call = &request->call;
@@ -226,7 +138,7 @@ int file_request_make(struct leat_file *file, const leat_file_call *call,
     if (!error)
         error = find_memory(request);
     if (!error)
-        error = cut_all(request);
+        error = file_request_cut(request);
     if (!error && request->task_count)
         error = file_pool_start(file->pool, request->task_count);
     if (error)

@@ -58,6 +58,8 @@ static const char *ruled_out(const struct leat_file *file, const struct file_nee
         return "compat (LEAT_COMPAT) is off: cuFile or nothing";
     if (row == FILE_CUFILE && file->compat == COMPAT_AUTO && need->bytes < file->cufile_min_bytes)
         return "shorter than LEAT_CUFILE_MIN";
+    if (row <= FILE_MAPPED && need->spans)
+        return "many small ranges: read as merged spans";
     if (row == FILE_ODIRECT && file->direct == DIRECT_OFF)
         return "direct (LEAT_FILE_DIRECT) is off";
     return NULL;

@@ -109,6 +109,7 @@ struct leat_file {
     int fd;        /* through the page cache */
     int direct_fd; /* O_DIRECT; -1 until a call wants it, or where the file system refuses */
     uint32_t memory_alignment, offset_alignment; /* of direct I/O; 0: none */
+    bool alignment_told;                         /* else they are a guess */
     uint64_t file_system;                        /* statfs's f_type */
     char file_system_name[16];
     enum { COMPAT_AUTO, COMPAT_ON, COMPAT_OFF } compat;
@@ -180,10 +181,10 @@ struct leat_file_request {
     bool begun;          /* one of its tasks at least; atomic */
     bool abandoned;      /* nobody waits: freed when it is over */
     bool finished;
-    bool in_stream;        /* held by a stream: file_stream_over when it is over */
-    void *stream;          /* stream.c's own */
-    int error;             /* of the lowest offset that failed */
-    uint64_t error_offset; /* in the file */
+    bool in_stream;             /* held by a stream: file_stream_over when it is over */
+    struct copies_hold *stream; /* stream.c's own */
+    int error;                  /* of the lowest offset that failed */
+    uint64_t error_offset;      /* in the file */
     char error_text[LEAT_DETAIL_BYTES];
 };
 
@@ -200,6 +201,8 @@ void file_request_submit(struct leat_file_request *request);
 int file_request_make(struct leat_file *file, const leat_file_call *call,
                       struct leat_file_request **request);
 void file_request_free(struct leat_file_request *request);
+/* Makes its tasks (cut.c). */
+int file_request_cut(struct leat_file_request *request);
 /* When something it waits for last moved. */
 uint64_t file_request_moved(struct leat_file_request *request);
 /* Nobody will wait for it: it is freed when it is over. False where it is over already. */
@@ -248,8 +251,11 @@ void file_pool_stamp(struct file_pool *pool, uint64_t now_ns);
 int file_pool_start(struct file_pool *pool, size_t tasks);
 /* Queues a request's tasks, in order. */
 void file_pool_submit(struct file_pool *pool, struct leat_file_request *request);
-/* The next task if it is of that row; NULL: none. */
-struct file_task *file_pool_next(struct file_pool *pool, enum file_row row);
+/* Registering pages is for one lane of a rank at a time: whether it is the caller now. */
+bool file_pool_claim(struct file_pool *pool);
+void file_pool_unclaim(struct file_pool *pool);
+/* The next task if it is of that row, for memory of that GPU, and no span; NULL: none. */
+struct file_task *file_pool_next(struct file_pool *pool, enum file_row row, int gpu);
 /* The next task if it is this request's and needs no lane; NULL: none. */
 struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_request *request);
 /* Runs the task by its row, and by the next ones where that gives up; then reports to its request.
@@ -291,6 +297,9 @@ struct file_lane {
 int file_lane_use(struct file_lane *lane, const struct file_memory *memory);
 /* The next slot, once its last copy is over. */
 int file_slot_take(struct file_lane *lane, struct file_slot **slot);
+/* One beside those that are taken in turn, for what is over before anything else is done with it.
+ */
+int file_slot_spare(struct file_lane *lane, struct file_slot **slot);
 /* Enqueues a copy between slot and memory; the slot is taken again only when it is over. */
 int file_slot_to_memory(struct file_lane *lane, struct file_slot *slot, uint64_t from, void *to,
                         uint64_t bytes);

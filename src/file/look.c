@@ -67,6 +67,10 @@ void file_look(struct leat_file *file)
         file->offset_alignment = status.stx_dio_offset_align;
     }
 #endif
+    file->alignment_told = file->offset_alignment;
+    // Who insists gets a try: what the file system refuses goes the other way.
+    if (!file->alignment_told && (file->direct == DIRECT_ON || file->require == FILE_ODIRECT))
+        file->memory_alignment = file->offset_alignment = PAGE_BYTES;
 }
 
 int file_open_direct(struct leat_file *file, char reason[LEAT_REASON])
@@ -240,10 +244,11 @@ int leat_file_info_get(leat_file *file, const leat_file_call *question, leat_fil
         error = file_enter(file);
     if (error)
         return error;
-    leat_file_info full = {.size = info->size,
-                           .direct_memory_alignment = file->memory_alignment,
-                           .direct_offset_alignment = file->offset_alignment,
-                           .cached_bytes = LEAT_FILE_UNKNOWN};
+    leat_file_info full = {
+        .size = info->size,
+        .direct_memory_alignment = file->alignment_told ? file->memory_alignment : 0,
+        .direct_offset_alignment = file->alignment_told ? file->offset_alignment : 0,
+        .cached_bytes = LEAT_FILE_UNKNOWN};
     struct stat status;
     if (file->system->fstat(file->fd, &status))
         error = leat_fail(-errno, "%s: cannot tell its size: %s", file->path, strerror(errno));

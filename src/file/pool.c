@@ -28,6 +28,7 @@ struct file_pool {
     int idle, limit, lane_count;
     bool stop;
     uint64_t moved_ns; /* atomic */
+    bool mapping;      /* a lane registers pages; atomic */
     struct file_lane *lane[LANES_MAXIMUM];
 };
 
@@ -90,6 +91,16 @@ int file_pool_lanes(const struct file_pool *pool)
 uint64_t file_pool_moved(struct file_pool *pool)
 {
     return __atomic_load_n(&pool->moved_ns, __ATOMIC_RELAXED);
+}
+
+bool file_pool_claim(struct file_pool *pool)
+{
+    return !__atomic_exchange_n(&pool->mapping, true, __ATOMIC_ACQUIRE);
+}
+
+void file_pool_unclaim(struct file_pool *pool)
+{
+    __atomic_store_n(&pool->mapping, false, __ATOMIC_RELEASE);
 }
 
 void file_pool_stamp(struct file_pool *pool, uint64_t now_ns)
@@ -190,11 +201,12 @@ void file_pool_submit(struct file_pool *pool, struct leat_file_request *request)
     pthread_mutex_unlock(&pool->lock);
 }
 
-struct file_task *file_pool_next(struct file_pool *pool, enum file_row row)
+struct file_task *file_pool_next(struct file_pool *pool, enum file_row row, int gpu)
 {
     struct file_task *task = NULL;
     pthread_mutex_lock(&pool->lock);
-    if (pool->head && pool->head->row == row && !pool->head->span)
+    const struct file_task *head = pool->head;
+    if (head && head->row == row && head->memory.gpu == gpu && !head->span)
         task = pop(pool);
     pthread_mutex_unlock(&pool->lock);
     return task;

@@ -36,6 +36,23 @@ int file_slot_wait(struct file_lane *lane, struct file_slot *slot)
     return passed < 0 ? passed : 0;
 }
 
+static int fill_in(struct file_lane *lane, struct file_slot *slot)
+{
+    void *made = NULL;
+    if (slot->buffer)
+        return 0;
+    int error =
+        file_copies(lane->job)->alloc(lane->job->device, lane->gpu, lane->slot_bytes, &made);
+    slot->buffer = made;
+    return error;
+}
+
+int file_slot_spare(struct file_lane *lane, struct file_slot **spare)
+{
+    *spare = &lane->slot[lane->slot_count];
+    return fill_in(lane, *spare);
+}
+
 int file_slot_take(struct file_lane *lane, struct file_slot **taken)
 {
     struct file_slot *slot = &lane->slot[lane->next];
@@ -44,14 +61,9 @@ int file_slot_take(struct file_lane *lane, struct file_slot **taken)
         return error;
     if (slot->state != SLOT_FREE)
         return leat_fail(-EBUSY, "a bounce buffer is in use although its turn has come");
-    if (!slot->buffer) {
-        void *made = NULL;
-        error =
-            file_copies(lane->job)->alloc(lane->job->device, lane->gpu, lane->slot_bytes, &made);
-        if (error)
-            return error;
-        slot->buffer = made;
-    }
+    error = fill_in(lane, slot);
+    if (error)
+        return error;
     lane->next = (lane->next + 1) % lane->slot_count;
     *taken = slot;
     return 0;
@@ -95,7 +107,7 @@ void file_lane_free(struct file_lane *lane)
 {
     const struct copies_ops *copies = file_copies(lane->job);
     file_lane_drain(lane);
-    for (int i = 0; i < lane->slot_count; i++)
+    for (int i = 0; i <= lane->slot_count; i++)
         if (lane->slot[i].buffer)
             copies->free(lane->job->device, lane->slot[i].buffer, lane->slot_bytes);
     if (lane->copies)

@@ -1,31 +1,559 @@
 // SPDX-License-Identifier: Apache-2.0
-// Past the page cache. Not built yet.
+// Past the page cache, many requests under way at once.
+//
+// Algorithm: a lane keeps a ring of requests. It cuts its task into them, and takes further tasks
+// of the path from the queue while it has room, so that many small calls are as deep as one large
+// one. Host memory that is aligned is read and written where it is; the rest goes through slots, a
+// read over whole blocks, of which what was asked for is copied. What of a write is no whole page
+// goes through the page cache, in pages that no direct request shares. Where io_uring is refused,
+// each request is a pread or pwrite. Advantage: one thread keeps a disk busy. Disadvantage: the
+// block in which a file ends has to be read into a slot, since the device writes all of it.
 
+#define _GNU_SOURCE
 #include "file/internal.h"
+#include "file/ranges.h"
+#include "file/ring.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PAGE_BYTES  UINT64_C(4096)
+#define AUTO_BYTES  (UINT64_C(1) << 20)   /* shorter calls are not asked about, under auto */
+#define PIECE_BYTES (UINT64_C(512) << 10) /* of a request in place */
+#define DEPTH       32
+
+// A task that is being carried out.
+struct job {
+    struct file_task *task;
+    uint64_t next, end; /* file offsets: to be asked for, and where the task ends */
+    uint64_t size;      /* of the file, when it began */
+    int flying;
+    struct file_stop stop;
+    bool gave_up;
+    char text[256]; /* of an error that is not the system's; "": it is */
+};
+
+struct request {
+    struct job *job;
+    struct file_slot *slot; /* NULL: in place */
+    char *address;
+    uint64_t offset, bytes; /* asked of the device, whole blocks */
+    uint64_t begin, end;    /* of that, in the file, what the task wants */
+    uint64_t got;
+};
+
+struct file_ring {
+    struct uring *uring; /* NULL: refused */
+    struct job job[DEPTH];
+    struct request request[DEPTH];
+    int free[DEPTH], free_count;
+    int flying;
+};
+
+// What serve hands around.
+struct server {
+    struct file_lane *lane;
+    struct file_ring *ring;
+    int gpu;
+    struct file_task *again; /* that go on by another path */
+};
+
+static uint64_t down(uint64_t value, uint64_t unit)
+{
+    return value - value % unit;
+}
+
+static uint64_t up(uint64_t value, uint64_t unit)
+{
+    return down(value + unit - 1, unit);
+}
+
+// ---- Whether ----
+
+static int mostly_cached(struct leat_file *file, const struct file_need *need)
+{
+    uint64_t cached = 0, pages = down(need->extent, PAGE_BYTES);
+    if (file_cached(file, need->offset, need->extent, &cached))
+        return 0;
+    return pages && cached >= pages / 2;
+}
+
+static int say(char reason[LEAT_REASON], int error, const char *text)
+{
+    snprintf(reason, LEAT_REASON, "%s", text);
+    return error;
+}
 
 static int odirect_can(struct leat_file *file, const struct file_need *need,
                        char reason[LEAT_REASON])
 {
-    (void)file;
-    (void)need;
-    snprintf(reason, LEAT_REASON, "not built yet");
-    return -ENOTSUP;
+    bool automatic = file->direct == DIRECT_AUTO && file->require != FILE_ODIRECT;
+    uint64_t slot = file->job->config.file_buffer_bytes;
+    if (automatic && need->operation == LEAT_FILE_OP_WRITE)
+        return say(reason, -ENOTSUP, "writes go through the page cache unless direct is on");
+    if (!file->offset_alignment)
+        return say(reason, -ENOTSUP, "the file system tells no alignment of direct I/O");
+    if (file->offset_alignment > slot || slot % file->offset_alignment)
+        return say(reason, -ENOTSUP, "its blocks do not fit LEAT_FILE_BUFFER");
+    if (automatic && need->bytes < AUTO_BYTES)
+        return say(reason, -ENOTSUP, "shorter than 1 MiB");
+    if (automatic && mostly_cached(file, need))
+        return say(reason, -ENOTSUP, "half of it or more is in the page cache");
+    char why[LEAT_REASON];
+    if (file_open_direct(file, why) < 0) {
+        file_path_forbid(file, FILE_ODIRECT, "%s", why);
+        return say(reason, -ENOTSUP, why);
+    }
+    return say(reason, 0, "past the page cache");
 }
 
-static int odirect_run(struct file_lane *lane, struct file_task *task)
+// ---- Means ----
+
+static int ring_of(struct file_lane *lane, struct file_ring **found)
 {
-    (void)lane;
-    file_path_forbid(task->request->file, FILE_ODIRECT, "not built yet");
-    return -EAGAIN;
+    if (!lane->ring) {
+        struct file_ring *ring = calloc(1, sizeof *ring);
+        if (!ring)
+            return leat_fail(-ENOMEM, "no memory for direct requests");
+        const struct file_system_calls *system = lane->job->file_system;
+        bool refused = system && system->uring_setup(DEPTH);
+        if (refused || uring_open(DEPTH, &ring->uring))
+            ring->uring = NULL;
+        for (int i = 0; i < DEPTH; i++)
+            ring->free[ring->free_count++] = i;
+        lane->ring = ring;
+    }
+    *found = lane->ring;
+    return 0;
 }
-
-const struct file_path file_path_odirect = {
-    .name = "odirect", .can = odirect_can, .run = odirect_run};
 
 void file_ring_free(struct file_ring *ring)
 {
-    (void)ring;
+    if (ring)
+        uring_close(ring->uring);
+    free(ring);
 }
+
+static bool reads(const struct job *job)
+{
+    return job->task->request->call.operation == LEAT_FILE_OP_READ;
+}
+
+static char *memory_at(const struct job *job, uint64_t offset)
+{
+    return job->task->memory.address + (offset - job->task->offset);
+}
+
+static void stop(struct job *job, uint64_t at, int error)
+{
+    if (at < job->stop.at)
+        job->stop = (struct file_stop){at, error};
+}
+
+// A copy or a slot has failed, which has its own words.
+static void stop_told(struct job *job, uint64_t at, int error)
+{
+    if (at < job->stop.at)
+        snprintf(job->text, sizeof job->text, "%s", leat_error_detail());
+    stop(job, at, error);
+}
+
+// ---- A request's end ----
+
+// What has come lies in a slot, and has to be where the caller wants it.
+static int deliver(struct server *server, const struct request *request, uint64_t end)
+{
+    const struct job *job = request->job;
+    char *to = memory_at(job, request->begin);
+    uint64_t from = request->begin - request->offset, bytes = end - request->begin;
+    if (file_memory_plain(&job->task->memory)) {
+        memcpy(to, request->slot->buffer + from, bytes);
+        return 0;
+    }
+    return file_slot_to_memory(server->lane, request->slot, from, to, bytes);
+}
+
+static void end_request(struct server *server, struct request *request)
+{
+    struct job *job = request->job;
+    uint64_t reached = request->offset + request->got;
+    uint64_t end = reached < request->end ? reached : request->end;
+    if (request->slot)
+        request->slot->state = SLOT_FREE;
+    // What lies behind the file's end, as it was met, is not the caller's.
+    bool counts = request->begin < job->stop.at && end > request->begin;
+    if (request->slot && reads(job) && counts) {
+        int error = deliver(server, request, end);
+        if (error)
+            stop_told(job, request->begin, error);
+    }
+    if (end > request->begin)
+        file_task_moved(job->task, end - request->begin);
+    job->flying--;
+    server->ring->free[server->ring->free_count++] = (int)(request - server->ring->request);
+}
+
+// The rest of a request whose transfer has ended off the blocks: the page cache can begin there.
+static void finish_buffered(struct request *request)
+{
+    struct job *job = request->job;
+    const struct leat_file *file = job->task->request->file;
+    uint64_t reached = request->offset + request->got, done = 0;
+    if (reached >= request->end)
+        return;
+    char *at = request->address + request->got;
+    int error = reads(job)
+                    ? file_pread_all(file, file->fd, at, request->end - reached, reached, &done)
+                    : file_pwrite_all(file, file->fd, at, request->end - reached, reached, &done);
+    request->got += done;
+    reached += done;
+    if (reached < request->end)
+        stop(job, reached > request->begin ? reached : request->begin, error);
+}
+
+static void give_up(struct request *request, int error)
+{
+    struct job *job = request->job;
+    file_path_forbid(job->task->request->file, FILE_ODIRECT,
+                     "the file system refused a direct %s at offset %llu: %s",
+                     reads(job) ? "read" : "write", (unsigned long long)request->offset,
+                     strerror(-error));
+    job->gave_up = true;
+}
+
+// True when the request is over, false when its rest has to be asked for again.
+static bool settle(struct request *request, int result)
+{
+    struct job *job = request->job;
+    const struct leat_file *file = job->task->request->file;
+    uint64_t reached = request->offset + request->got;
+    uint64_t at = reached > request->begin ? reached : request->begin;
+    if (result == -EINTR || result == -EAGAIN)
+        return false;
+    if (result == -EINVAL || result == -EOPNOTSUPP) {
+        give_up(request, result);
+        return true;
+    }
+    if (result <= 0) {
+        // A write that writes nothing and says nothing would go on for ever.
+        bool end = !result && reads(job);
+        stop(job, at, end ? 0 : result ? result : -EIO);
+        return true;
+    }
+    request->got += (uint64_t)result;
+    if (request->got >= request->bytes || request->offset + request->got >= request->end)
+        return true;
+    if (request->got % file->offset_alignment == 0)
+        return false;
+    finish_buffered(request);
+    return true;
+}
+
+// ---- A request's way ----
+
+static int one_call(const struct request *request)
+{
+    const struct leat_file *file = request->job->task->request->file;
+    size_t bytes = request->bytes - request->got;
+    off_t offset = (off_t)(request->offset + request->got);
+    char *address = request->address + request->got;
+    ssize_t result = reads(request->job)
+                         ? file->system->pread(file->direct_fd, address, bytes, offset)
+                         : file->system->pwrite(file->direct_fd, address, bytes, offset);
+    return result < 0 ? -errno : (int)result;
+}
+
+static void push(struct server *server, struct request *request)
+{
+    uring_push(server->ring->uring, !reads(request->job),
+               request->job->task->request->file->direct_fd, request->address + request->got,
+               (uint32_t)(request->bytes - request->got), request->offset + request->got,
+               (uint64_t)(request - server->ring->request));
+    server->ring->flying++;
+}
+
+// `alone`: nothing else is under way, and a plain call takes less than a ring's turn.
+static void launch(struct server *server, struct request *request, bool alone)
+{
+    if (server->ring->uring && !alone) {
+        push(server, request);
+        return;
+    }
+    while (!settle(request, one_call(request)))
+        continue;
+    end_request(server, request);
+}
+
+static void reap(struct server *server)
+{
+    uint64_t user;
+    int result;
+    while (uring_pop(server->ring->uring, &user, &result)) {
+        struct request *request = &server->ring->request[user];
+        const struct file_system_calls *system = request->job->task->request->file->system;
+        server->ring->flying--;
+        result = system->uring_result(result, request->offset + request->got,
+                                      request->bytes - request->got);
+        if (settle(request, result))
+            end_request(server, request);
+        else
+            push(server, request);
+    }
+}
+
+// ---- Cutting ----
+
+static bool slot_ready(const struct file_lane *lane)
+{
+    return lane->slot[lane->next].state != SLOT_READING;
+}
+
+// Bytes from job->next on that can be transferred where they lie; 0: none.
+static uint64_t in_place(const struct job *job)
+{
+    const struct leat_file *file = job->task->request->file;
+    uint64_t block = file->offset_alignment, rest = job->end - job->next;
+    if (!file_memory_plain(&job->task->memory) || job->next % block ||
+        (uintptr_t)memory_at(job, job->next) % file->memory_alignment)
+        return 0;
+    // The block of the file's end is written whole by the device, past what counts.
+    uint64_t whole = job->next < job->size ? job->size - job->next : 0;
+    if (reads(job))
+        rest = rest < whole ? rest : whole;
+    return down(rest < PIECE_BYTES ? rest : PIECE_BYTES, block);
+}
+
+// Bytes from job->next on that go through a slot.
+static uint64_t in_slot(const struct job *job, uint64_t slot_bytes)
+{
+    const struct leat_file *file = job->task->request->file;
+    uint64_t block = file->offset_alignment, first = down(job->next, block);
+    uint64_t end = job->end < first + slot_bytes ? job->end : first + slot_bytes;
+    // Up to the next block only, where memory is aligned from there on.
+    uint64_t edge = up(job->next, block);
+    if (file_memory_plain(&job->task->memory) && edge > job->next && edge < end &&
+        (uintptr_t)memory_at(job, edge) % file->memory_alignment == 0)
+        end = edge;
+    return end - job->next;
+}
+
+static int fill_slot(struct server *server, struct request *request)
+{
+    const struct job *job = request->job;
+    const char *from = memory_at(job, request->begin);
+    if (file_memory_plain(&job->task->memory)) {
+        memcpy(request->slot->buffer, from, request->bytes);
+        return 0;
+    }
+    int error = file_slot_from_memory(server->lane, request->slot, from, request->bytes);
+    return error ? error : file_slot_wait(server->lane, request->slot);
+}
+
+// Makes the job's next request; false where there is no slot for it yet.
+static bool make_request(struct server *server, struct job *job, struct request **made)
+{
+    const struct leat_file *file = job->task->request->file;
+    uint64_t bytes = in_place(job);
+    bool staged = bytes == 0;
+    if (staged && !slot_ready(server->lane))
+        return false;
+    struct request *request =
+        &server->ring->request[server->ring->free[--server->ring->free_count]];
+    if (staged)
+        bytes = in_slot(job, server->lane->slot_bytes);
+    uint64_t block = file->offset_alignment;
+    *request = (struct request){.job = job, .begin = job->next, .end = job->next + bytes};
+    request->offset = down(request->begin, block);
+    request->bytes = up(request->end, block) - request->offset;
+    request->address = memory_at(job, job->next);
+    job->next += bytes;
+    job->flying++;
+    *made = request;
+    if (!staged)
+        return true;
+    int error = file_slot_take(server->lane, &request->slot);
+    if (!error && !reads(job))
+        error = fill_slot(server, request);
+    if (error) {
+        stop_told(job, request->begin, error);
+        job->flying--;
+        server->ring->free[server->ring->free_count++] = (int)(request - server->ring->request);
+        *made = NULL;
+        return true;
+    }
+    request->slot->state = SLOT_READING;
+    request->address = request->slot->buffer;
+    return true;
+}
+
+// ---- Writes: what is no whole page ----
+
+static int write_edge(struct server *server, struct job *job, uint64_t begin, uint64_t end)
+{
+    const struct leat_file *file = job->task->request->file;
+    const char *from = memory_at(job, begin);
+    uint64_t done = 0;
+    int error = 0;
+    struct file_slot *slot = NULL;
+    if (!file_memory_plain(&job->task->memory)) {
+        error = file_slot_spare(server->lane, &slot);
+        if (!error)
+            error = file_slot_from_memory(server->lane, slot, from, end - begin);
+        if (!error)
+            error = file_slot_wait(server->lane, slot);
+        from = slot ? slot->buffer : from;
+    }
+    if (!error)
+        error = file_pwrite_all(file, file->fd, from, end - begin, begin, &done);
+    if (error)
+        stop(job, begin + done, error);
+    file_task_moved(job->task, done);
+    return error;
+}
+
+// Before a write's first request and after its last one.
+static void write_edges(struct server *server, struct job *job, uint64_t from)
+{
+    uint64_t unit = job->task->request->file->offset_alignment;
+    unit = unit > PAGE_BYTES ? unit : PAGE_BYTES;
+    uint64_t end = job->end, head = up(from, unit), tail = down(end, unit);
+    if (head > tail || head > end) {
+        write_edge(server, job, from, end);
+        job->next = job->end;
+        return;
+    }
+    job->next = head;
+    job->end = tail;
+    if (head > from && write_edge(server, job, from, head))
+        return;
+    if (end > tail)
+        write_edge(server, job, tail, end);
+}
+
+// ---- Serving ----
+
+static bool has_more(const struct job *job)
+{
+    return job->task && !job->gave_up && job->next < job->end && job->next < job->stop.at;
+}
+
+static void begin_job(struct server *server, struct file_task *task)
+{
+    struct job *job = server->ring->job;
+    while (job->task)
+        job++;
+    const struct leat_file *file = task->request->file;
+    *job = (struct job){.task = task,
+                        .next = task->offset + task->done,
+                        .end = task->offset + task->bytes,
+                        .stop = {.at = UINT64_MAX}};
+    struct stat status;
+    if (!file->system->fstat(file->fd, &status))
+        job->size = S_ISBLK(status.st_mode) ? UINT64_MAX : (uint64_t)status.st_size;
+    int error = file_memory_plain(&task->memory) ? 0 : file_lane_use(server->lane, &task->memory);
+    if (error)
+        stop_told(job, job->next, error);
+    else if (!reads(job))
+        write_edges(server, job, job->next);
+}
+
+static void end_job(struct server *server, struct job *job)
+{
+    struct file_task *task = job->task;
+    uint64_t begin = task->offset + task->done, end = task->offset + task->bytes;
+    int drained = file_memory_plain(&task->memory) ? 0 : file_lane_drain(server->lane);
+    if (drained)
+        stop_told(job, begin, drained); // which of the copies failed is not known
+    job->task = NULL;
+    if (job->gave_up && !drained) {
+        // Not now: the lane's slots belong to the other tasks under way.
+        task->next = server->again;
+        server->again = task;
+        return;
+    }
+    int error = job->stop.error;
+    uint64_t reached = job->stop.at < end ? job->stop.at : end;
+    if (error && *job->text)
+        leat_fail(error, "%s: %s", task->request->file->path, job->text);
+    else if (error)
+        file_transfer_fail(task->request->file, error, task->request->call.operation, reached,
+                           end - reached);
+    task->done += reached - begin;
+    file_task_book(task, FILE_ODIRECT, reached - begin);
+    file_task_over(server->lane, task, error);
+}
+
+// A job that has more to ask for; NULL: none, also in the queue.
+static struct job *next_job(struct server *server)
+{
+    struct file_ring *ring = server->ring;
+    int unused = 0;
+    for (int i = 0; i < DEPTH; i++) {
+        if (has_more(&ring->job[i]))
+            return &ring->job[i];
+        unused += !ring->job[i].task;
+    }
+    struct file_task *task =
+        unused ? file_pool_next(server->lane->pool, FILE_ODIRECT, server->gpu) : NULL;
+    if (!task)
+        return NULL;
+    begin_job(server, task);
+    return next_job(server);
+}
+
+static void fill(struct server *server)
+{
+    struct file_ring *ring = server->ring;
+    struct job *job;
+    while (ring->free_count && (job = next_job(server))) {
+        struct request *request;
+        if (!make_request(server, job, &request))
+            break;
+        if (request)
+            launch(server, request, ring->flying == 0 && !next_job(server));
+    }
+}
+
+static int end_jobs(struct server *server)
+{
+    int left = 0;
+    for (int i = 0; i < DEPTH; i++) {
+        struct job *job = &server->ring->job[i];
+        if (job->task && !job->flying && !has_more(job))
+            end_job(server, job);
+        left += job->task != NULL;
+    }
+    return left;
+}
+
+static void odirect_serve(struct file_lane *lane, struct file_task *task)
+{
+    struct server server = {.lane = lane, .gpu = task->memory.gpu};
+    int error = ring_of(lane, &server.ring);
+    if (error) {
+        file_task_over(lane, task, error);
+        return;
+    }
+    begin_job(&server, task);
+    do {
+        fill(&server);
+        if (!server.ring->flying)
+            continue;
+        // The kernel takes what it can; what it cannot yet is handed over again.
+        if (uring_enter(server.ring->uring, 1))
+            sched_yield();
+        reap(&server);
+    } while (end_jobs(&server));
+    while (server.again) {
+        struct file_task *next = server.again;
+        server.again = next->next;
+        file_task_over(lane, next, -EAGAIN);
+    }
+}
+
+const struct file_path file_path_odirect = {
+    .name = "odirect", .can = odirect_can, .run = file_ranges_run, .serve = odirect_serve};
