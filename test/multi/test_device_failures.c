@@ -284,11 +284,13 @@ static void test_a_gpus_loop_cannot_call_the_host(void **state)
                &play);
 }
 
-// Argument: another device, as LEAT_DEVICE names it.
+// Arguments: another device, as LEAT_DEVICE names it, and a pattern of tests.
 int main(int argc, char **argv)
 {
     if (argc > 1)
         device = argv[1];
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_that_are_no_device),
         cmocka_unit_test(test_a_rank_that_stops),

@@ -358,11 +358,13 @@ static void test_sides_that_disagree_are_told_at_the_open(void **state)
     run_everywhere(play, disagree);
 }
 
-// Argument: another device, as LEAT_DEVICE names it.
+// Arguments: another device, as LEAT_DEVICE names it, and a pattern of tests.
 int main(int argc, char **argv)
 {
     if (argc > 1)
         device = argv[1];
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty_lists_and_empty_ranks),
         cmocka_unit_test(test_the_last_list_is_empty),
