@@ -117,13 +117,15 @@ K_FN int k_meet(const struct k_grid *grid, const struct k_wait *wait, uint32_t *
 }
 #endif
 
-/* Barrier of all blocks of a grid; `round` counts the caller's barriers from 1. As k_signal_wait.
- */
+/* Barrier of all blocks of a grid; `round` counts the caller's barriers from 1. Every lane comes,
+ * also one whose wait has just failed: it alone knows, and without it, lane 0 above all, the others
+ * would never hear of it. As k_signal_wait. */
 K_FN uint32_t k_sync_grid(const struct k_grid *grid, const struct k_wait *wait, uint32_t *arrived,
-                          struct leat_signal *gate, uint64_t round)
+                          struct leat_signal *gate, uint64_t round, uint32_t failed_here)
 {
     uint32_t failed = 0;
-    k_sync_block(grid);
+    if (k_any(grid, failed_here))
+        return 1;
     if (k_lane(grid) == 0) {
         uint64_t seen = 0;
         const uint64_t begin = K_TRACE_BEGIN(wait);

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// The resident loop with blocks of many lanes, as a GPU has them: a packet that does not come ends
+// the loop in all lanes, whichever of them waits for it.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <cmocka.h>
+
+#define LEAT_KERNEL_WORDS "unit/lane_words.h"
+#include "device/kernel.h"
+#include "halo/halo_kernels.h"
+
+#define K_KERNEL(name)                                                                             \
+    __attribute__((unused)) static void name(const struct k_grid *grid, const void *arguments,     \
+                                             uint32_t choice, uint64_t turn)
+#include "halo/kernels.inc"
+
+enum {
+    BLOCKS = 2,
+    ALL = BLOCKS * 32,
+    STACK_BYTES = 64 * 1024,
+    TIMEOUT = 50,     // in turns of all lanes
+    MOST_TURNS = 5000 // of a loop that ends
+};
+
+// ---- Lanes ----
+
+static struct {
+    ucontext_t main, lane[ALL];
+    char *stack[ALL];
+    bool done[ALL];
+    uint32_t now;
+    uint64_t clock;
+    uint32_t come[BLOCKS], any[BLOCKS], answer[BLOCKS], meetings[BLOCKS];
+    const void *arguments;
+} gpu;
+
+uint32_t lane_number(void)
+{
+    return gpu.now % LANES;
+}
+
+uint64_t lane_clock(void)
+{
+    return gpu.clock;
+}
+
+void lane_rest(void)
+{
+    swapcontext(&gpu.lane[gpu.now], &gpu.main);
+}
+
+// Lanes that have left count as come.
+static void open_barrier(uint32_t block)
+{
+    uint32_t left = 0;
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        left += gpu.done[block * LANES + lane];
+    if (!gpu.come[block] || gpu.come[block] + left < LANES)
+        return;
+    gpu.answer[block] = gpu.any[block];
+    gpu.come[block] = gpu.any[block] = 0;
+    gpu.meetings[block]++;
+}
+
+uint32_t lane_meet(uint32_t block, uint32_t value)
+{
+    const uint32_t meeting = gpu.meetings[block];
+    gpu.come[block]++;
+    gpu.any[block] |= value;
+    open_barrier(block);
+    while (gpu.meetings[block] == meeting)
+        lane_rest();
+    return gpu.answer[block];
+}
+
+static void run_lane(void)
+{
+    const struct k_grid grid = {gpu.now / LANES, BLOCKS};
+    resident(&grid, gpu.arguments, 0, 0);
+    gpu.done[gpu.now] = true;
+    open_barrier(grid.block);
+    lane_rest();
+}
+
+// Apart from the loop: who returns from getcontext twice may find its own variables changed.
+__attribute__((noinline)) static void start_lane(uint32_t lane)
+{
+    getcontext(&gpu.lane[lane]);
+    gpu.lane[lane].uc_stack.ss_sp = gpu.stack[lane];
+    gpu.lane[lane].uc_stack.ss_size = STACK_BYTES;
+    gpu.lane[lane].uc_link = NULL;
+    makecontext(&gpu.lane[lane], run_lane, 0);
+}
+
+// Whether all lanes have left by themselves.
+static bool run_all(const void *arguments)
+{
+    memset(gpu.done, 0, sizeof gpu.done);
+    memset(gpu.come, 0, sizeof gpu.come);
+    memset(gpu.any, 0, sizeof gpu.any);
+    gpu.arguments = arguments;
+    for (uint32_t lane = 0; lane < ALL; lane++)
+        start_lane(lane);
+    uint32_t left = 1;
+    for (gpu.clock = 0; left && gpu.clock < MOST_TURNS; gpu.clock++) {
+        left = 0;
+        for (uint32_t lane = 0; lane < ALL; lane++) {
+            gpu.now = lane;
+            if (!gpu.done[lane])
+                swapcontext(&gpu.main, &gpu.lane[lane]);
+            left += !gpu.done[lane];
+        }
+    }
+    return !left;
+}
+
+static int enter(void **state)
+{
+    (void)state;
+    for (uint32_t lane = 0; lane < ALL; lane++)
+        assert_non_null(gpu.stack[lane] = malloc(STACK_BYTES));
+    return 0;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    for (uint32_t lane = 0; lane < ALL; lane++)
+        free(gpu.stack[lane]);
+    return 0;
+}
+
+// ---- A rank with one pulse, whose peer's packets of the first step the test writes ----
+
+enum { HOME = 80, MOVED = 40, ELEMENTS = HOME + MOVED };
+
+struct rank {
+    struct {
+        struct k_resident run;
+        struct {
+            struct k_field field;
+            struct k_pulse pulse;
+        } side[2]; // coordinates, forces
+    } kernel;
+    struct k_loop loop;
+    struct k_error error, report;
+    struct k_turns turns[2][2];
+    struct k_packet x_in[2 * MOVED], x_out[2 * MOVED], f_in[2 * MOVED], f_out[2 * MOVED];
+    float value[2][ELEMENTS];
+    uint32_t index[MOVED], source_start[ELEMENTS + 1], source[MOVED];
+};
+
+static void fill_side(struct rank *rank, int which, uint32_t count)
+{
+    struct k_field *field = &rank->kernel.side[which].field;
+    *field = (struct k_field){
+        .base = rank->value[which],
+        .components = 1,
+        .pulse_count = 1,
+        .home_count = HOME,
+        .ghost_count = count,
+        .zones = 1,
+        .turns = rank->turns[which],
+        .source_start = rank->source_start,
+        .source = rank->source,
+        .sent_home = rank->index,
+        .sent_home_count = count,
+        .packets = 1,
+        .send_total = count,
+        .x_packets = rank->x_in,
+        .f_packets = rank->f_in,
+        .senders = 1,
+        .receivers = 1,
+        .wait = {.timeout_ns = TIMEOUT, .error = &rank->error, .report = &rank->report},
+    };
+    rank->kernel.side[which].pulse = (struct k_pulse){
+        .index = rank->index,
+        .send_count = count,
+        .dependent_start = count,
+        .recv_count = count,
+        .recv_offset = HOME,
+        .x_packets = rank->x_out,
+        .f_packets = rank->f_out,
+        .x_packet_stride = count,
+        .f_packet_stride = count,
+    };
+}
+
+// Steps: so many that a lane which stays in the loop does not come to their end.
+static struct rank *new_rank(uint32_t count)
+{
+    struct rank *rank = calloc(1, sizeof *rank);
+    assert_non_null(rank);
+    for (uint32_t i = 0; i < count; i++)
+        rank->index[i] = rank->source[i] = i;
+    for (uint32_t e = 0; e <= ELEMENTS; e++)
+        rank->source_start[e] = e < count ? e : count;
+    for (int which = 0; which < 2; which++)
+        fill_side(rank, which, count);
+    const struct k_resident *run = &rank->kernel.run;
+    rank->kernel.run = (struct k_resident){
+        .forward_at = (uint32_t)((char *)&rank->kernel.side[0] - (const char *)run),
+        .reverse_at = (uint32_t)((char *)&rank->kernel.side[1] - (const char *)run),
+        .steps = 1000000,
+        .barriers = RESIDENT_AFTER_CONSUME,
+        .loop = &rank->loop,
+        .wait = rank->kernel.side[0].field.wait,
+    };
+    for (uint32_t i = 0; i < count; i++) // the first exchange's lie in the second zone
+        rank->x_in[count + i].tag = rank->f_in[count + i].tag = 1;
+    return rank;
+}
+
+static void lose(bool forces, uint32_t count, uint32_t lost)
+{
+    struct rank *rank = new_rank(count);
+    struct k_packet *packet = (forces ? rank->f_in : rank->x_in) + count + lost;
+    packet->tag = 0;
+    bool ended = run_all(&rank->kernel);
+    if (!ended)
+        fail_msg("%u %s, number %u missing: lanes are still in the loop", count,
+                 forces ? "forces" : "coordinates", lost);
+    assert_int_equal(rank->report.ready, 1);
+    assert_int_equal(rank->report.code, -110);
+    assert_ptr_equal(rank->report.signal, packet);
+    assert_int_equal(rank->loop.done, 0);
+    free(rank);
+}
+
+static void test_a_coordinate_that_does_not_come(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count <= MOVED; count += 13)
+        for (uint32_t lost = 0; lost < count; lost++)
+            lose(false, count, lost);
+}
+
+static void test_a_force_that_does_not_come(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count <= MOVED; count += 13)
+        for (uint32_t lost = 0; lost < count; lost++)
+            lose(true, count, lost);
+}
+
+// Without a loss the loop goes on to the second step, for which nothing has come.
+static void test_the_next_step(void **state)
+{
+    (void)state;
+    struct rank *rank = new_rank(MOVED);
+    assert_true(run_all(&rank->kernel));
+    assert_int_equal(rank->loop.done, 1);
+    assert_int_equal(rank->report.wanted, 2);
+    free(rank);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_coordinate_that_does_not_come),
+        cmocka_unit_test(test_a_force_that_does_not_come),
+        cmocka_unit_test(test_the_next_step),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
