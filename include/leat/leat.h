@@ -136,7 +136,8 @@ LEAT_API int leat_region_register(leat_job *job, const leat_region_options *opti
                                   leat_region **region);
 
 /* Frees an allocation or drops a registration or a view. Peers' views of it become stale: using
- * one afterwards is -ESTALE, not a crash. Safe on NULL. */
+ * one afterwards is -ESTALE, not a crash. A GPU's memory, where several ranks are threads of the
+ * process, stays theirs for later allocations until the last of them closes. Safe on NULL. */
 LEAT_API void leat_region_free(leat_region *region);
 
 LEAT_API int leat_region_info_get(const leat_region *region, leat_region_info *info);

@@ -13,6 +13,7 @@
 #include "core/config.h"
 #include "core/error.h"
 #include "core/signal.h"
+#include "device/held.h"
 #include "leat/leat.h"
 
 #include <pthread.h>
@@ -116,8 +117,8 @@ struct segment {
     /* What this process's ranks share of their devices (device/), and its lock. */
     pthread_mutex_t lock;
     struct gang *gangs;
-    struct gpu_memory *left_behind; /* by ranks that have closed; peers may still store to it */
-    int gpu_ranks;                  /* that have not */
+    struct held gpu_memory;
+    struct cuda_device *gpus_open, *gpus_closed; /* whose streams stay until the last has closed */
 };
 
 /* Free space of the own arena: spans sorted by offset, private to the owner. */

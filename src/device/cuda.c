@@ -13,7 +13,6 @@
 #include "device/kernel.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,109 +115,16 @@ static int can_store(const struct device *base, int rank, char reason[LEAT_REASO
     return 0;
 }
 
-// ---- Memory ----
+// ---- Copies between a memory's two sides ----
 
-static int cuda_region_alloc(struct device *base, uint64_t bytes, void **address)
-{
-    struct cuda_device *device = (struct cuda_device *)base;
-    int error = leat_cuda_use(device);
-    if (error)
-        return error;
-    void *made = NULL;
-    cudaError_t failed = cudaMalloc(&made, bytes ? bytes : 1);
-    if (failed == cudaSuccess)
-        failed = cudaMemsetAsync(made, 0, bytes ? bytes : 1, device->stream);
-    if (failed == cudaSuccess)
-        failed = cudaStreamSynchronize(device->stream);
-    if (failed != cudaSuccess) {
-        cudaFree(made);
-        char what[96];
-        snprintf(what, sizeof what, "%llu bytes of GPU %d's memory", (unsigned long long)bytes,
-                 device->number);
-        return leat_cuda_fail(failed, what);
-    }
-    *address = made;
-    return 0;
-}
-
-struct gpu_memory {
-    struct gpu_memory *next;
-    int gpu;
-    void *address;
-};
-
-// cudaFree waits for the GPU with locks held that other ranks' launches need, and the GPU may be
-// waiting for those. So the stream is seen to be empty first; its kernels have deadlines.
-static void await_stream(const struct cuda_device *device)
-{
-    const uint64_t until_ns = leat_now_ns() + device->base.job->timeout_ns + 1000000000;
-    while (cudaStreamQuery(device->stream) == cudaErrorNotReady && leat_now_ns() < until_ns)
-        sched_yield();
-}
-
-// A kernel of a peer that does not know yet would store to what is no memory any more, which ends
-// every use of the GPU in this process. What there is no note for stays until the process ends.
-static void leave_behind(const struct cuda_device *device, void *address)
-{
-    struct segment *segment = device->base.job->segment;
-    struct gpu_memory *left = malloc(sizeof *left);
-    if (!left)
-        return;
-    pthread_mutex_lock(&segment->lock);
-    *left = (struct gpu_memory){segment->left_behind, device->number, address};
-    segment->left_behind = left;
-    pthread_mutex_unlock(&segment->lock);
-}
-
-static void free_left_behind(struct gpu_memory *left)
-{
-    for (struct gpu_memory *next; left; left = next) {
-        next = left->next;
-        if (cudaSetDevice(left->gpu) == cudaSuccess)
-            cudaFree(left->address);
-        free(left);
-    }
-}
-
-static void cuda_region_free(struct device *base, void *address)
-{
-    struct cuda_device *device = (struct cuda_device *)base;
-    const struct rank_record *record = leat_rank_record(base->job, base->job->rank);
-    if (!address || leat_cuda_use(device))
-        return;
-    if (device->counted && __atomic_load_n(&record->state, __ATOMIC_ACQUIRE) == RANK_CLOSED) {
-        leave_behind(device, address);
-        return;
-    }
-    await_stream(device);
-    cudaFree(address);
-}
-
-static int cuda_alloc(struct device *base, size_t bytes, struct device_memory *memory)
-{
-    struct device_memory made = {.bytes = bytes, .host = calloc(1, bytes ? bytes : 1)};
-    if (!made.host)
-        return leat_fail(-ENOMEM, "no memory for %zu bytes of a GPU's arguments", bytes);
-    int error = cuda_region_alloc(base, bytes, &made.address);
-    if (error) {
-        free(made.host);
-        return error;
-    }
-    *memory = made;
-    return 0;
-}
-
-static void cuda_free(struct device *base, struct device_memory *memory)
-{
-    cuda_region_free(base, memory->address);
-    free(memory->host);
-    *memory = (struct device_memory){0};
-}
-
+// The host's side is pageable, and a copy of that keeps CUDA busy until its turn has come: the
+// stream is empty when it is enqueued.
 static int copy_now(struct device *base, void *to, const void *from, size_t bytes)
 {
-    int error = bytes ? leat_cuda_put(base, to, from, bytes) : 0;
-    return error ? error : leat_cuda_sync(base);
+    int error = leat_cuda_sync(base);
+    if (!error && bytes)
+        error = leat_cuda_put(base, to, from, bytes);
+    return error || !bytes ? error : leat_cuda_sync(base);
 }
 
 static int cuda_publish(struct device *base, const struct device_memory *memory)
@@ -231,60 +137,15 @@ static int cuda_fetch(struct device *base, const struct device_memory *memory)
     return copy_now(base, memory->host, memory->address, memory->bytes);
 }
 
-static int cuda_report_alloc(struct device *base, size_t bytes, void **address)
-{
-    int error = leat_cuda_use((struct cuda_device *)base);
-    if (error)
-        return error;
-    void *made = NULL;
-    cudaError_t failed = cudaHostAlloc(&made, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
-    if (failed != cudaSuccess)
-        return leat_cuda_fail(failed, "pinned memory for a report of failures");
-    memset(made, 0, bytes);
-    *address = made;
-    return 0;
-}
-
-static void cuda_report_free(struct device *base, void *address)
-{
-    struct cuda_device *device = (struct cuda_device *)base;
-    if (leat_cuda_use(device))
-        return;
-    await_stream(device);
-    cudaFreeHost(address);
-}
-
 // ---- Opening ----
-
-// The last rank of the job in this process frees what the others have left.
-static void count_out(const struct cuda_device *device)
-{
-    struct segment *segment = device->base.job->segment;
-    struct gpu_memory *left = NULL;
-    pthread_mutex_lock(&segment->lock);
-    if (--segment->gpu_ranks == 0) {
-        left = segment->left_behind;
-        segment->left_behind = NULL;
-    }
-    pthread_mutex_unlock(&segment->lock);
-    free_left_behind(left);
-}
 
 static void cuda_close(struct device *base)
 {
     struct cuda_device *device = (struct cuda_device *)base;
     leat_cuda_watch_end(device);
     if (device->stream)
-        await_stream(device);
-    if (device->counted)
-        count_out(device);
-    if (!leat_cuda_use(device)) {
-        if (device->event)
-            cudaEventDestroy(device->event);
-        if (device->stream)
-            cudaStreamDestroy(device->stream);
-    }
-    free(device);
+        leat_cuda_await(device);
+    leat_cuda_leave(device);
 }
 
 static const struct device_ops cuda_ops = {.name = "cuda",
@@ -294,17 +155,18 @@ static const struct device_ops cuda_ops = {.name = "cuda",
                                            .close = cuda_close,
                                            .info = cuda_info,
                                            .can_store = can_store,
-                                           .alloc = cuda_alloc,
-                                           .free = cuda_free,
+                                           .alloc = leat_cuda_alloc,
+                                           .free = leat_cuda_free,
                                            .publish = cuda_publish,
                                            .fetch = cuda_fetch,
-                                           .region_alloc = cuda_region_alloc,
-                                           .region_free = cuda_region_free,
-                                           .report_alloc = cuda_report_alloc,
-                                           .report_free = cuda_report_free,
+                                           .region_alloc = leat_cuda_region_alloc,
+                                           .region_free = leat_cuda_region_free,
+                                           .report_alloc = leat_cuda_report_alloc,
+                                           .report_free = leat_cuda_report_free,
                                            .gang_join = leat_cuda_gang_join,
                                            .gang_leave = leat_cuda_gang_leave,
                                            .launch = leat_cuda_launch,
+                                           .waits_open = leat_cuda_waits_open,
                                            .put = leat_cuda_put,
                                            .raise = leat_cuda_raise,
                                            .wait = leat_cuda_wait,
@@ -374,6 +236,9 @@ static int start(struct cuda_device *device)
 
 int leat_device_cuda_open(struct leat_job *job, struct device **opened)
 {
+    // As many queues on a GPU as ranks may share it: in one queue a stream's wait holds up what
+    // another stream would raise. CUDA reads it when it first looks for GPUs.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     int number = leat_cuda_number_of(job, job->rank);
     int error = check_number(job, number);
     if (error)
@@ -388,10 +253,7 @@ int leat_device_cuda_open(struct leat_job *job, struct device **opened)
         cuda_close(&device->base);
         return error;
     }
-    device->counted = true;
-    pthread_mutex_lock(&job->segment->lock);
-    job->segment->gpu_ranks++;
-    pthread_mutex_unlock(&job->segment->lock);
+    leat_cuda_enter(device);
     *opened = &device->base;
     return 0;
 }

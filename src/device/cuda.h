@@ -59,16 +59,19 @@ typedef CUresult cuda_stream_value(CUstream stream, CUdeviceptr address, cuuint6
 
 struct cuda_device {
     struct device base;
-    int number;     /* CUDA's */
-    int rank_count; /* ranks on it */
+    struct cuda_device *next; /* of the process's ranks that are open, or that are closed */
+    uint64_t seen_idle;       /* frees that came before the stream was last seen empty */
+    int number;               /* CUDA's */
+    int rank_count;           /* ranks on it */
     int multiprocessors;
     const void *entry[KERNEL_COUNT][CUDA_ENTRIES]; /* NULL: none of that kind */
     int resident_blocks[KERNEL_COUNT];             /* that the whole GPU holds at once */
     cudaStream_t stream;
+    cudaStream_t release_stream; /* in which the watchdog ends waits of the other */
     cudaEvent_t event;
     cuda_stream_value *write_value, *wait_value; /* NULL: the driver has none */
     bool counted;                                /* among the segment's ranks with a GPU */
-    struct cuda_watch *watch;                    /* of stream waits; made with the first of them */
+    struct cuda_watch *watch;                    /* of stream waits */
     char model[64];
 };
 
@@ -89,9 +92,28 @@ void leat_cuda_gang_leave(struct device_gang *gang);
  * blocks fit at once. */
 int leat_cuda_load_kernels(struct cuda_device *device);
 
+/* ---- cuda_memory.c: all but enter and leave as device_ops has them ---- */
+int leat_cuda_alloc(struct device *device, size_t bytes, struct device_memory *memory);
+void leat_cuda_free(struct device *device, struct device_memory *memory);
+int leat_cuda_region_alloc(struct device *device, uint64_t bytes, void **address);
+void leat_cuda_region_free(struct device *device, void *address);
+int leat_cuda_report_alloc(struct device *device, size_t bytes, void **address);
+void leat_cuda_report_free(struct device *device, void *address);
+/* Among the process's ranks; the last one to leave gives memory and streams of all back to CUDA.
+ * `device` is gone after that. */
+void leat_cuda_enter(struct cuda_device *device);
+void leat_cuda_leave(struct cuda_device *device);
+/* Until the stream is empty, at most for the job's time-out and a second. */
+void leat_cuda_await(const struct cuda_device *device);
+/* Frees of the process's ranks so far: read before the stream is seen to be empty, told after it.
+ */
+uint64_t leat_cuda_frees(const struct cuda_device *device);
+void leat_cuda_saw_idle(struct cuda_device *device, uint64_t frees);
+
 /* ---- cuda_stream.c ---- */
 void leat_cuda_find_operations(struct cuda_device *device);
 int leat_cuda_put(struct device *device, void *to, const void *from, uint64_t bytes);
+int leat_cuda_waits_open(struct device *device);
 int leat_cuda_raise(struct device *device, struct leat_signal *signal, uint64_t value);
 int leat_cuda_wait(struct device *device, const struct k_wait *wait, struct leat_signal *signal,
                    uint64_t wanted, int peer, int pulse);

@@ -7,6 +7,8 @@
 // from time to time, and a wait that has lasted too long is noted in the halo's report and released
 // by storing what it waits for. Advantage: nobody has to ask for the stream to come free.
 // Disadvantage: two more operations a wait, and a thread, both only where stream waits are used.
+//
+// What the watchdog needs is made when a halo is opened (waits_open), before any stream waits.
 
 #include "device/cuda.h"
 
@@ -22,6 +24,7 @@
 
 #define WAITS_MAX 1024 /* enqueued and not yet through */
 #define LOOK_NS   5000000
+#define AGAIN_NS  50000 /* after a release: the stream may be in the next wait already */
 
 struct watched {
     struct leat_signal *signal;
@@ -39,7 +42,7 @@ struct cuda_watch {
     uint64_t begun; /* waits enqueued */
     /* 2n - 1 when wait n has begun, 2n when it is through; written by the stream. */
     uint64_t *progress;
-    cudaStream_t stream; /* of the releases */
+    uint64_t *seen; /* behind it: what a signal says */
     struct watched waits[WAITS_MAX];
 };
 
@@ -102,9 +105,11 @@ static void release(struct cuda_watch *watch, uint64_t number)
 {
     const struct watched *late = &watch->waits[number % WAITS_MAX];
     struct k_error *report = late->wait.report;
-    uint64_t seen = 0;
-    cudaMemcpyAsync(&seen, &late->signal->value, sizeof seen, cudaMemcpyDefault, watch->stream);
-    cudaStreamSynchronize(watch->stream);
+    cudaStream_t stream = watch->device->release_stream;
+    cudaMemcpyAsync(watch->seen, &late->signal->value, sizeof *watch->seen, cudaMemcpyDefault,
+                    stream);
+    cudaStreamSynchronize(stream);
+    const uint64_t seen = *watch->seen;
     if (!leat_signal_reached(seen, late->wanted) && !report->failed) {
         report->failed = 1;
         report->code = -ETIMEDOUT;
@@ -115,9 +120,9 @@ static void release(struct cuda_watch *watch, uint64_t number)
         report->signal = late->signal;
         __atomic_store_n(&report->ready, 1, __ATOMIC_RELEASE);
     }
-    call_driver(watch->device->write_value, watch->stream, &late->signal->value, late->wanted,
+    call_driver(watch->device->write_value, stream, &late->signal->value, late->wanted,
                 CU_STREAM_WRITE_VALUE_DEFAULT, "releasing a stream");
-    cudaStreamSynchronize(watch->stream);
+    cudaStreamSynchronize(stream);
 }
 
 // The wait that the stream is in: since when, by what we have seen.
@@ -125,38 +130,40 @@ struct standing {
     uint64_t progress, since_ns;
 };
 
-static void look(struct cuda_watch *watch, struct standing *standing)
+// Whether a wait has been released.
+static bool look(struct cuda_watch *watch, struct standing *standing)
 {
     uint64_t progress = __atomic_load_n(watch->progress, __ATOMIC_ACQUIRE), now = leat_now_ns();
     if (progress != standing->progress)
         *standing = (struct standing){progress, now};
     if (!(progress & 1))
-        return;
+        return false;
     uint64_t number = (progress + 1) / 2;
     const struct k_wait *wait = &watch->waits[number % WAITS_MAX].wait;
     // What follows a failed wait is void: it is let through without delay.
     bool failed = __atomic_load_n(&wait->report->ready, __ATOMIC_ACQUIRE);
     if (!failed && now - standing->since_ns < wait->timeout_ns)
-        return;
+        return false;
     release(watch, number);
     standing->since_ns = now;
+    return true;
 }
 
 static void *watch_stream(void *user)
 {
     struct cuda_watch *watch = user;
     struct standing standing = {0};
+    bool released = false;
     leat_cuda_use(watch->device);
     pthread_mutex_lock(&watch->lock);
     while (!watch->stop) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_NS;
+        until.tv_nsec += released ? AGAIN_NS : LOOK_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&watch->change, &watch->lock, &until);
-        if (!watch->stop)
-            look(watch, &standing);
+        released = !watch->stop && look(watch, &standing);
     }
     pthread_mutex_unlock(&watch->lock);
     return NULL;
@@ -164,12 +171,23 @@ static void *watch_stream(void *user)
 
 static void free_watch(struct cuda_watch *watch)
 {
-    if (watch->stream)
-        cudaStreamDestroy(watch->stream);
-    cudaFreeHost(watch->progress);
+    if (watch->progress)
+        leat_cuda_report_free(&watch->device->base, watch->progress);
     pthread_cond_destroy(&watch->change);
     pthread_mutex_destroy(&watch->lock);
     free(watch);
+}
+
+// Of the highest priority, which is a queue of its own on the GPU: in another one a release might
+// stand behind the very wait that it is to end.
+static int make_release_stream(struct cuda_device *device)
+{
+    int lowest = 0, highest = 0;
+    cudaError_t failed = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+    if (failed == cudaSuccess && !device->release_stream)
+        failed =
+            cudaStreamCreateWithPriority(&device->release_stream, cudaStreamNonBlocking, highest);
+    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "the watchdog of stream waits");
 }
 
 static int start_watch(struct cuda_device *device)
@@ -185,22 +203,31 @@ static int start_watch(struct cuda_device *device)
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&watch->lock, NULL);
     void *word = NULL;
-    cudaError_t failed =
-        cudaHostAlloc(&word, sizeof(uint64_t), cudaHostAllocPortable | cudaHostAllocMapped);
-    watch->progress = word;
-    if (failed == cudaSuccess) {
-        *watch->progress = 0;
-        failed = cudaStreamCreateWithFlags(&watch->stream, cudaStreamNonBlocking);
+    int error = leat_cuda_report_alloc(&device->base, 2 * sizeof(uint64_t), &word);
+    if (!error) {
+        watch->progress = word;
+        watch->seen = watch->progress + 1;
+        error = make_release_stream(device);
     }
-    int error = failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "the watchdog of stream waits");
-    if (!error)
-        error = -pthread_create(&watch->thread, NULL, watch_stream, watch);
+    if (!error) {
+        int code = pthread_create(&watch->thread, NULL, watch_stream, watch);
+        if (code)
+            error =
+                leat_fail(-code, "cannot start the watchdog of stream waits: %s", strerror(code));
+    }
     if (error) {
         free_watch(watch);
         return error;
     }
     device->watch = watch;
     return 0;
+}
+
+int leat_cuda_waits_open(struct device *base)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int error = leat_cuda_use(device);
+    return error || device->watch ? error : start_watch(device);
 }
 
 void leat_cuda_watch_end(struct cuda_device *device)
@@ -239,8 +266,6 @@ int leat_cuda_wait(struct device *base, const struct k_wait *wait, struct leat_s
     if (!error && leat_cuda_captures(device))
         error = leat_fail(-ENOTSUP, "mode stream's signals have their numbers baked in, so a graph "
                                     "of it would not replay; use mode fused or pulse");
-    if (!error && !device->watch)
-        error = start_watch(device);
     if (error)
         return error;
     struct cuda_watch *watch = device->watch;
@@ -265,8 +290,12 @@ int leat_cuda_sync(struct device *base)
     int error = leat_cuda_use(device);
     if (error)
         return error;
+    const uint64_t frees = leat_cuda_frees(device);
     cudaError_t failed = cudaStreamSynchronize(device->stream);
-    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "waiting for a stream");
+    if (failed != cudaSuccess)
+        return leat_cuda_fail(failed, "waiting for a stream");
+    leat_cuda_saw_idle(device, frees);
+    return 0;
 }
 
 int leat_cuda_drain(struct device *base, double timeout_s)
@@ -275,12 +304,14 @@ int leat_cuda_drain(struct device *base, double timeout_s)
     int error = leat_cuda_use(device);
     if (error)
         return error;
-    uint64_t begin = leat_now_ns();
+    const uint64_t begin = leat_now_ns(), frees = leat_cuda_frees(device);
     leat_count(&base->job->counts.blocking_waits, 1);
     for (;;) {
         cudaError_t failed = cudaStreamQuery(device->stream);
-        if (failed == cudaSuccess)
+        if (failed == cudaSuccess) {
+            leat_cuda_saw_idle(device, frees);
             return 0;
+        }
         if (failed != cudaErrorNotReady)
             return leat_cuda_fail(failed, "waiting for a stream");
         if ((double)(leat_now_ns() - begin) * 1e-9 >= timeout_s)

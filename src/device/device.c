@@ -100,7 +100,11 @@ int leat_device_sync(struct device *device)
 
 int leat_device_copy(struct leat_job *job, void *to, const void *from, uint64_t bytes)
 {
-    int error = bytes ? job->device->ops->put(job->device, to, from, bytes) : 0;
+    const struct device_ops *ops = job->device->ops;
+    // A copy of pageable memory keeps a GPU's driver busy until its turn in the stream has come.
+    int error = bytes ? ops->sync(job->device) : 0;
+    if (!error && bytes)
+        error = ops->put(job->device, to, from, bytes);
     return error ? error : leat_device_sync(job->device);
 }
 

@@ -99,6 +99,8 @@ struct device_ops {
     void (*gang_leave)(struct device_gang *gang);
     /* Starts a kernel in the device's stream. */
     int (*launch)(struct device *device, const struct device_launch *launch);
+    /* Before the first wait of the stream, while no rank has one under way; NULL: nothing to do. */
+    int (*waits_open)(struct device *device);
     /* Operations of the stream, in order with its kernels: a copy to an address that this device
      * can store to, a signal raised after everything before it, a signal awaited by everything
      * after it (a failed wait goes into wait->report, and what follows it in the stream is void).

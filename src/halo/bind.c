@@ -243,6 +243,10 @@ static int alloc_shared(struct leat_halo *halo)
     if (error)
         return error;
     halo->report = report;
+    if (halo->mode->waits_in_stream && device->ops->waits_open)
+        error = device->ops->waits_open(device);
+    if (error)
+        return error;
     return device->ops->alloc(device, largest * widest, &halo->staging);
 }
 

@@ -149,7 +149,7 @@ struct halo_mode {
     const char *name;
     enum leat_mode mode;
     bool host_signals; /* raised and awaited by the host, so they lie in its memory */
-    bool waits_in_kernels;
+    bool waits_in_kernels, waits_in_stream;
     bool takes_packets;
     int (*forward)(struct leat_halo *halo, int field, bool explicit_free);
     int (*reverse)(struct leat_halo *halo, int field, bool explicit_free);

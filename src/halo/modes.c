@@ -310,11 +310,33 @@ static int stream_reverse(struct leat_halo *halo, int f, bool explicit_free)
 }
 
 static const struct halo_mode modes[] = {
-    {"fused", LEAT_MODE_FUSED, false, true, true, fused_forward, fused_reverse},
-    {"host", LEAT_MODE_HOST, true, false, false, host_forward, host_reverse},
-    {"stream", LEAT_MODE_STREAM, false, false, false, stream_forward, stream_reverse},
-    {"pulse", LEAT_MODE_PULSE, false, true, false, pulse_forward, pulse_reverse},
-    {"resident", LEAT_MODE_RESIDENT, false, true, true, fused_forward, fused_reverse},
+    {.name = "fused",
+     .mode = LEAT_MODE_FUSED,
+     .waits_in_kernels = true,
+     .takes_packets = true,
+     .forward = fused_forward,
+     .reverse = fused_reverse},
+    {.name = "host",
+     .mode = LEAT_MODE_HOST,
+     .host_signals = true,
+     .forward = host_forward,
+     .reverse = host_reverse},
+    {.name = "stream",
+     .mode = LEAT_MODE_STREAM,
+     .waits_in_stream = true,
+     .forward = stream_forward,
+     .reverse = stream_reverse},
+    {.name = "pulse",
+     .mode = LEAT_MODE_PULSE,
+     .waits_in_kernels = true,
+     .forward = pulse_forward,
+     .reverse = pulse_reverse},
+    {.name = "resident",
+     .mode = LEAT_MODE_RESIDENT,
+     .waits_in_kernels = true,
+     .takes_packets = true,
+     .forward = fused_forward,
+     .reverse = fused_reverse},
 };
 
 const struct halo_mode *halo_mode_find(enum leat_mode mode)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of every shape on a device, in every mode and with both protocols: empty lists and ranks,
 // several lists between two ranks, chains that only go forward, counters near their end, every
-// element type, and halos opened anew on the same memory. test/gpu/test_device_rules.c is the same
-// on GPUs.
+// element type, memory freed while others wait, and halos opened anew on the same memory.
+// test/gpu/test_device_rules.c is the same on GPUs.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "multi/device_halo.h"
+
+#include <sched.h>
 
 #ifndef RULES_DEVICE
 #define RULES_DEVICE "cpu"
@@ -23,6 +25,9 @@ struct play {
     int field_count;
     leat_field field[LEAT_FIELDS_MAX]; /* places are filled in by each rank */
     uint64_t steps, first_epoch, delay_ns;
+    /* Of ranks that hold one another back on purpose. */
+    pthread_barrier_t met;
+    int waiting;
 };
 
 static struct play *new_play(uint64_t steps)
@@ -45,7 +50,7 @@ static void run_everywhere(struct play *play, void (*body)(struct rank_thread *s
     for (int m = 0; m < GRAPH_MODES; m++) {
         play->mode = graph_modes[m];
         bool both = play->mode == LEAT_MODE_FUSED || play->mode == LEAT_MODE_RESIDENT;
-        for (int protocol = 0; protocol < 1 + both; protocol++)
+        for (int protocol = 0; protocol < 1 + both; protocol++, play->waiting = 0)
             device_run(&(struct device_job){.device = device,
                                             .packets = protocols[protocol],
                                             .rank_count = play->graph[0].rank_count},
@@ -286,6 +291,67 @@ static void test_irregular_orders_of_both_directions(void **state)
     }
 }
 
+// ---- Memory that comes and goes while others wait on the device ----
+
+static bool come_and_go(struct bound *bound)
+{
+    struct rank_thread *self = bound->self;
+    bool held = true;
+    for (int round = 0; held && round < RULES_CHAIN; round++) {
+        leat_region *region = NULL;
+        const leat_region_options options = {.size = sizeof options,
+                                             .bytes = round % 3 ? 1000 : 3 << 20,
+                                             .memory = LEAT_MEMORY_DEVICE};
+        held = rank_check(self, !leat_region_alloc(self->job, &options, &region), "%s",
+                          leat_error_detail()) &&
+               bring(bound, 0, bound->info.element_count, round % 2);
+        leat_region_free(region);
+    }
+    return held;
+}
+
+// The last rank has no part in the exchanges; the one before it comes when the last is through with
+// its memory, in the end with all of it, and the others wait for that one.
+static void free_meanwhile(struct rank_thread *self)
+{
+    struct play *play = self->user;
+    const int last = self->rank_count - 1;
+    struct bound bound;
+    bool held = bind(&bound, self);
+    for (int step = 1; step <= 3; step++) {
+        if (self->rank < last - 1)
+            __atomic_add_fetch(&play->waiting, 1, __ATOMIC_ACQ_REL);
+        while (__atomic_load_n(&play->waiting, __ATOMIC_ACQUIRE) < step * (last - 1))
+            sched_yield();
+        if (self->rank == last && held)
+            held = come_and_go(&bound);
+        if (self->rank == last && held && step == 3) {
+            unbind(&bound);
+            leat_close(self->job, NULL);
+            self->job = NULL;
+        }
+        if (self->rank >= last - 1)
+            pthread_barrier_wait(&play->met);
+        if (held && self->rank != last)
+            held = forward(&bound, &play->graph[0], 0, (uint64_t)step) &&
+                   reverse(&bound, &play->graph[0], 0, (uint64_t)step);
+    }
+    if (held && self->rank != last)
+        unbind(&bound);
+}
+
+static void test_memory_comes_and_goes_while_others_wait(void **state)
+{
+    (void)state;
+    struct play *play = new_play(0);
+    assert_int_equal(pthread_barrier_init(&play->met, NULL, 2), 0);
+    graph_ring(&play->graph[0], 3);
+    play->graph[0].rank_count = 4;
+    play->graph[0].home[3] = 10;
+    add_field(play, LEAT_F32, 3, 1);
+    run_everywhere(play, free_meanwhile);
+}
+
 // ---- Plans that change on the same memory ----
 
 static bool reopen(struct bound *bound, const struct play *play, const struct graph *graph,
@@ -376,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_chain_both_ways),
         cmocka_unit_test(test_counters_near_their_end),
         cmocka_unit_test(test_irregular_orders_of_both_directions),
+        cmocka_unit_test(test_memory_comes_and_goes_while_others_wait),
         cmocka_unit_test(test_two_pulses_then_one_then_two_on_the_same_regions),
         cmocka_unit_test(test_sides_that_disagree_are_told_at_the_open),
     };
