@@ -53,6 +53,14 @@ static const struct {
 
 namespace
 {
+/* Memory is the library's, which knows when it may be given back: peers may be waiting on the GPU
+ * for what this very process has to launch. */
+struct piece {
+    struct piece *next;
+    leat_region *region;
+    void *address;
+};
+
 struct state {
     leat_job *job;
     int device;
@@ -60,6 +68,7 @@ struct state {
     /* One more than marks: where the first begins. */
     cudaEvent_t event[MD_GPU_MARKS + 1];
     int phase[MD_GPU_MARKS + 1], marks;
+    struct piece *pieces;
 };
 } // namespace
 
@@ -126,23 +135,42 @@ static int cuda_open(leat_job *job, char *model, void **state)
 static int cuda_alloc(void *opaque, size_t bytes, void **memory)
 {
     struct state *state = static_cast<struct state *>(opaque);
-    void *made = nullptr;
-    cudaError_t code = cudaMalloc(&made, bytes);
-    if (code != cudaSuccess)
-        return fail(code, "cudaMalloc");
-    code = cudaMemsetAsync(made, 0, bytes, state->stream);
-    if (code != cudaSuccess) {
-        cudaFree(made);
-        return fail(code, "cudaMemsetAsync");
+    struct piece *piece = static_cast<struct piece *>(calloc(1, sizeof *piece));
+    if (!piece)
+        return leat_fail(-ENOMEM, "no memory to note %zu bytes of a GPU", bytes);
+    leat_region_options options = {};
+    options.size = sizeof options;
+    options.bytes = bytes;
+    options.memory = LEAT_MEMORY_DEVICE;
+    leat_region_info info = {};
+    info.size = sizeof info;
+    int error = leat_region_alloc(state->job, &options, &piece->region);
+    if (!error)
+        error = leat_region_info_get(piece->region, &info);
+    if (error) {
+        leat_region_free(piece->region);
+        free(piece);
+        return error;
     }
-    *memory = made;
+    piece->address = info.address;
+    piece->next = state->pieces;
+    state->pieces = piece;
+    *memory = info.address;
     return 0;
 }
 
 static void cuda_free(void *opaque, void *memory)
 {
-    (void)opaque;
-    cudaFree(memory);
+    struct state *state = static_cast<struct state *>(opaque);
+    struct piece **link = &state->pieces;
+    while (*link && (*link)->address != memory)
+        link = &(*link)->next;
+    struct piece *piece = *link;
+    if (!memory || !piece)
+        return;
+    *link = piece->next;
+    leat_region_free(piece->region);
+    free(piece);
 }
 
 static int cuda_upload(void *opaque, void *to, const void *from, size_t bytes)
@@ -176,7 +204,10 @@ static int cuda_wait(void *opaque)
 static int cuda_download(void *opaque, void *to, const void *from, size_t bytes)
 {
     struct state *state = static_cast<struct state *>(opaque);
-    cudaError_t code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state->stream);
+    // To pageable memory, for which CUDA would wait itself, until the stream has come so far.
+    cudaError_t code = cudaStreamSynchronize(state->stream);
+    if (code == cudaSuccess)
+        code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state->stream);
     if (code == cudaSuccess)
         code = cudaStreamSynchronize(state->stream);
     return code == cudaSuccess ? 0 : fail(code, "copy from the device");

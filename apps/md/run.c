@@ -173,9 +173,8 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     md_domain_close(&rank->domain);
     md_system_free(&rank->system);
     free(rank->forces);
+    md_gpu_close(rank); // its memory is the job's
     leat_close(job, error ? detail : NULL);
-    // Once no peer waits for this rank any more: freeing may wait for all of the device's work.
-    md_gpu_close(rank);
     md_together_end(&rank->together);
     free(rank);
     return exit_status(error);
