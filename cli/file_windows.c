@@ -16,9 +16,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define WINDOW_MOST  (UINT64_C(64) << 20)
-#define WINDOW_LEAST (UINT64_C(1) << 20)
-#define LARGE_PAGE   ((size_t)2 << 20)
+#define WINDOW_MOST    (UINT64_C(64) << 20)
+#define WINDOW_LEAST   (UINT64_C(1) << 20)
+#define WINDOW_UNKNOWN (UINT64_C(16) << 20)
+#define LARGE_PAGE     ((size_t)2 << 20)
 
 // ---- Windows ----
 
@@ -38,7 +39,10 @@ int file_windows_open(struct file_windows *windows, leat_job *job, uint64_t tota
     leat_device_info info = {.size = sizeof info};
     int error = leat_device_info_get(job, &info);
     uint64_t each = total / FILE_WINDOWS;
-    each = each > WINDOW_MOST || !total ? WINDOW_MOST : each < WINDOW_LEAST ? WINDOW_LEAST : each;
+    each = !total                ? WINDOW_UNKNOWN
+           : each > WINDOW_MOST  ? WINDOW_MOST
+           : each < WINDOW_LEAST ? WINDOW_LEAST
+                                 : each;
     *windows = (struct file_windows){.job = job, .on_gpu = info.number >= 0};
     windows->bytes_each = (each + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     if (error)
