@@ -22,6 +22,7 @@ struct play {
     enum leat_mode mode;
     bool resident_loop, closes;
     int lost;          /* the rank that does not come */
+    uint64_t steps;    /* of the loop that it makes all the same, and the others longer; or 0 */
     int number[RANKS]; /* of each rank's device */
     pthread_barrier_t met;
 };
@@ -51,10 +52,15 @@ static void note_device(struct rank_thread *self)
     play->number[self->rank] = info.number;
 }
 
-static int exchange_in_vain(const struct play *play, struct bound *bound)
+static int loop_for(struct bound *bound, uint64_t steps)
 {
     const leat_step step = {.size = sizeof step, .reverse_field = 1};
-    int error = play->resident_loop ? leat_halo_run(bound->halo, &step, 1000000000, NULL)
+    return leat_halo_run(bound->halo, &step, steps, NULL);
+}
+
+static int exchange_in_vain(const struct play *play, struct bound *bound)
+{
+    int error = play->resident_loop ? loop_for(bound, 1000000000)
                                     : leat_halo_exchange(bound->halo, 0, LEAT_FORWARD);
     return error ? error : leat_device_wait(bound->self->job, -1);
 }
@@ -112,6 +118,8 @@ static void lose_one(struct rank_thread *self)
     pthread_barrier_wait(&play->met);
     if (held && self->rank != play->lost)
         be_left_alone(self, &bound);
+    else if (held && play->steps)
+        rank_check(self, !loop_for(&bound, play->steps), "%s", leat_error_detail());
     pthread_barrier_wait(&play->met);
     if (self->job)
         unbind(&bound);
@@ -164,6 +172,18 @@ static void test_a_rank_that_stops_while_others_loop(void **state)
 {
     (void)state;
     lose_in_mode(LEAT_MODE_RESIDENT, true, false);
+}
+
+// So that kernels find it out also where ranks share a GPU and are launched together.
+static void test_a_rank_that_leaves_the_loop_before_others(void **state)
+{
+    (void)state;
+    for (int protocol = 0; protocol < 2; protocol++)
+        for (int lost = 0; lost < RANKS; lost++)
+            lose(
+                &(struct play){
+                    .mode = LEAT_MODE_RESIDENT, .resident_loop = true, .lost = lost, .steps = 3},
+                protocols[protocol]);
 }
 
 static void test_a_rank_that_closes(void **state)
@@ -295,6 +315,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_names_that_are_no_device),
         cmocka_unit_test(test_a_rank_that_stops),
         cmocka_unit_test(test_a_rank_that_stops_while_others_loop),
+        cmocka_unit_test(test_a_rank_that_leaves_the_loop_before_others),
         cmocka_unit_test(test_a_rank_that_closes),
     };
     const struct CMUnitTest of_gpus[] = {
