@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// System calls that fail, are interrupted or do less than they were asked, on every way.
+
+#define _GNU_SOURCE
+#include "support/file_ways.h"
+
+#include <fcntl.h>
+
+#define FILE_BYTES UINT64_C(1200007)
+#define FAULT_AT   (UINT64_C(4096) * 130)
+
+typedef void way_test(const struct way *way, struct stage *stage);
+
+static void each_way(struct stage *stage, const struct file_faults *faults, way_test *test)
+{
+    for (size_t i = 0; i < file_way_count; i++) {
+        struct fake_copies fake;
+        stage_fill(stage, FILE_BYTES);
+        way_begin(&file_ways[i], stage, &fake, faults);
+        test(&file_ways[i], stage);
+        way_end(&file_ways[i], stage, &fake);
+    }
+}
+
+static bool said(const char *words)
+{
+    return strstr(leat_error_detail(), words);
+}
+
+// ---- F4: interrupted, and short ----
+
+static void read_all(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    stage_read_checked(stage, file, 0, FILE_BYTES, FILE_BYTES);
+    stage_read_checked(stage, file, 4097, 300000, 300000);
+    stage_read_checked(stage, file, FILE_BYTES - 5, 300000, 5);
+    way_check_bytes(way, file, FILE_BYTES + 300000 + 5);
+    assert_true(faults_calls() > FILE_BYTES / 8192);
+    stage_ok(leat_file_close(file));
+}
+
+static void interrupted_and_short_reads_go_on(void **state)
+{
+    // The page cache has no blocks; a device's short transfers end at them.
+    const struct file_faults faults = {.interrupt_every = 3, .most_bytes = 4096};
+    each_way(*state, &faults, read_all);
+}
+
+static void write_all(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_WRITE | LEAT_FILE_TRUNCATE);
+    uint64_t done = 0;
+    stage_stamp(stage, 0, FILE_BYTES);
+    stage_ok(leat_file_write(file, stage_buffer(stage), 0, FILE_BYTES, &done));
+    assert_int_equal(done, FILE_BYTES);
+    way_check_bytes(way, file, FILE_BYTES);
+    stage_ok(leat_file_close(file));
+    stage_check_file(stage, FILE_BYTES);
+}
+
+static void interrupted_and_short_writes_go_on(void **state)
+{
+    const struct file_faults faults = {.interrupt_every = 3, .most_bytes = 4096};
+    each_way(*state, &faults, write_all);
+}
+
+// ---- F16: errors, with their offset ----
+
+static void read_to_error(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    uint64_t done = 0;
+    stage_poison(stage, FILE_BYTES);
+    assert_int_equal(leat_file_read(file, stage_buffer(stage), 0, FILE_BYTES, &done), -EIO);
+    if (done != FAULT_AT)
+        fail_msg("%s: %llu bytes", way->name, (unsigned long long)done);
+    if (!said("at offset 532480") || !said(stage->path))
+        fail_msg("%s: %s", way->name, leat_error_detail());
+    for (uint64_t i = 0; i < done; i++)
+        assert_int_equal(stage->buffer[stage->shift + i], stage_byte(i));
+    way_check_bytes(way, file, done);
+    stage_read_checked(stage, file, 0, FAULT_AT, FAULT_AT);
+    stage_ok(leat_file_close(file));
+}
+
+static void a_read_error_names_its_offset(void **state)
+{
+    const struct file_faults faults = {.read_error = EIO, .read_at = FAULT_AT};
+    each_way(*state, &faults, read_to_error);
+}
+
+static void write_to_error(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_WRITE);
+    uint64_t done = 0;
+    stage_stamp(stage, 0, FILE_BYTES);
+    assert_int_equal(leat_file_write(file, stage_buffer(stage), 0, FILE_BYTES, &done), -ENOSPC);
+    if (done != FAULT_AT)
+        fail_msg("%s: %llu bytes", way->name, (unsigned long long)done);
+    if (!said("at offset 532480") || !said("free some space"))
+        fail_msg("%s: %s", way->name, leat_error_detail());
+    stage_ok(leat_file_close(file));
+}
+
+static void a_full_device_is_an_error_with_the_count(void **state)
+{
+    const struct file_faults faults = {.write_error = ENOSPC, .write_at = FAULT_AT};
+    each_way(*state, &faults, write_to_error);
+}
+
+// Of several ranges, each has its own count, and the lowest offset is named.
+static void ranges_to_error(const struct way *way, struct stage *stage)
+{
+    enum { EACH = 300000 };
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    leat_file_range range[4];
+    for (int i = 0; i < 4; i++) {
+        range[i] = (leat_file_range){.file_offset = (uint64_t)i * EACH,
+                                     .bytes = EACH,
+                                     .buffer = stage_buffer(stage),
+                                     .done = 99};
+        range[i].buffer.offset = (uint64_t)i * EACH;
+    }
+    const leat_file_call call = {.size = sizeof call, .ranges = range, .range_count = 4};
+    leat_file_request *request = NULL;
+    uint64_t done = 0;
+    stage_ok(leat_file_start(file, &call, &request));
+    assert_int_equal(leat_file_wait(request, -1, &done), -EIO);
+    assert_true(said("at offset 532480"));
+    assert_int_equal(range[0].done, EACH);
+    assert_int_equal(range[1].done, FAULT_AT - EACH);
+    assert_int_equal(range[2].done, 0);
+    assert_int_equal(range[3].done, 0);
+    assert_int_equal(done, FAULT_AT);
+    stage_ok(leat_file_close(file));
+}
+
+static void every_range_has_its_count(void **state)
+{
+    const struct file_faults faults = {.read_error = EIO, .read_at = FAULT_AT};
+    each_way(*state, &faults, ranges_to_error);
+}
+
+// ---- F1: direct I/O refused ----
+
+static void read_refused(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    stage_read_checked(stage, file, 0, FILE_BYTES, FILE_BYTES);
+    stage_read_checked(stage, file, 1, 300000, 300000);
+    leat_file_info info = {.size = sizeof info};
+    stage_ok(leat_file_info_get(file, NULL, &info));
+    assert_int_equal(info.path[FILE_ODIRECT].bytes, 0);
+    assert_int_equal(info.path[FILE_BUFFERED].bytes, FILE_BYTES + 300000);
+    assert_int_equal(info.path[FILE_BUFFERED].chosen, 1);
+    if (strcmp(way->path, "odirect") == 0 && !strstr(info.path[FILE_ODIRECT].reason, "refused"))
+        fail_msg("%s: %s", way->name, info.path[FILE_ODIRECT].reason);
+    stage_ok(leat_file_close(file));
+}
+
+static void a_direct_read_that_is_refused_goes_the_other_way(void **state)
+{
+    const struct file_faults faults = {.direct_error = EINVAL};
+    each_way(*state, &faults, read_refused);
+}
+
+static void write_refused(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_WRITE | LEAT_FILE_TRUNCATE);
+    uint64_t done = 0;
+    stage_stamp(stage, 0, FILE_BYTES);
+    stage_ok(leat_file_write(file, stage_buffer(stage), 0, FILE_BYTES, &done));
+    assert_int_equal(done, FILE_BYTES);
+    stage_ok(leat_file_close(file));
+    stage_check_file(stage, FILE_BYTES);
+    (void)way;
+}
+
+static void a_direct_write_that_is_refused_goes_the_other_way(void **state)
+{
+    const struct file_faults faults = {.direct_error = EINVAL};
+    each_way(*state, &faults, write_refused);
+}
+
+static void open_refused(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    stage_read_checked(stage, file, 0, FILE_BYTES, FILE_BYTES);
+    assert_int_equal(faults_direct_calls(), 0);
+    leat_file_info info = {.size = sizeof info};
+    stage_ok(leat_file_info_get(file, NULL, &info));
+    assert_int_equal(info.path[FILE_BUFFERED].bytes, FILE_BYTES);
+    stage_ok(leat_file_close(file));
+    // Who requires it is told why.
+    const leat_file_options options = {.size = sizeof options, .require = "odirect"};
+    assert_int_equal(leat_file_open(stage->job, stage->path, &options, &file), -ENOTSUP);
+    assert_true(said("odirect") && said("Invalid argument"));
+}
+
+static void a_file_without_direct_descriptors_goes_the_other_way(void **state)
+{
+    const struct file_faults faults = {.direct_open_error = EINVAL};
+    each_way(*state, &faults, open_refused);
+}
+
+// ---- Files that change meanwhile ----
+
+static struct {
+    const char *path;
+    uint64_t at, bytes;
+} change;
+
+// Once a read has come as far as `at`, the file has another length.
+static void change_length(uint64_t offset)
+{
+    if (change.path && offset >= change.at) {
+        const char *path = change.path;
+        change.path = NULL;
+        if (truncate(path, (off_t)change.bytes))
+            abort();
+    }
+}
+
+static void read_shrinking(const struct way *way, struct stage *stage)
+{
+    if (strcmp(way->path, "buffered") != 0 || way->device)
+        return; // the hook is called by preads of the calling thread
+    change.path = stage->path;
+    change.at = 0;
+    change.bytes = 500000;
+    leat_file_options options = {.size = sizeof options, .task_bytes = FILE_BYTES};
+    leat_file *file = stage_open(stage, &options);
+    stage_read_checked(stage, file, 0, FILE_BYTES, 500000);
+    // And what has grown is seen.
+    if (truncate(stage->path, 600000))
+        fail_msg("truncate");
+    uint64_t done = 0;
+    stage_ok(leat_file_read(file, stage_buffer(stage), 0, FILE_BYTES, &done));
+    assert_int_equal(done, 600000);
+    stage_ok(leat_file_close(file));
+}
+
+static void a_file_that_shrinks_ends_where_it_ends(void **state)
+{
+    const struct file_faults faults = {.before_read = change_length};
+    each_way(*state, &faults, read_shrinking);
+}
+
+// ---- The file as a whole ----
+
+static void calls_of_the_whole_file_say_what_the_system_says(void **state)
+{
+    struct stage *stage = *state;
+    stage_fill(stage, 5000);
+    struct file_faults faults = {.sync_error = EIO, .resize_error = EFBIG, .close_error = EDQUOT};
+    stage->job->file_system = faults_set(&faults);
+    const leat_file_options options = {.size = sizeof options, .flags = LEAT_FILE_WRITE};
+    leat_file *file = stage_open(stage, &options);
+    assert_int_equal(leat_file_sync(file), -EIO);
+    assert_true(said(stage->path));
+    assert_int_equal(leat_file_resize(file, 1), -EFBIG);
+    assert_int_equal(leat_file_close(file), -EDQUOT);
+    assert_true(said(stage->path));
+    faults = (struct file_faults){.open_error = EMFILE};
+    faults_set(&faults);
+    file = NULL;
+    assert_int_equal(leat_file_open(stage->job, stage->path, NULL, &file), -EMFILE);
+    assert_true(said("ulimit") && !file);
+    faults = (struct file_faults){.fstat_error = EIO};
+    faults_set(&faults);
+    assert_int_equal(leat_file_open(stage->job, stage->path, NULL, &file), -EIO);
+    faults_set(&(struct file_faults){0});
+}
+
+// A copy to the device that fails is an error of the call, which then counts nothing of the task.
+static void read_copy_fails(const struct way *way, struct stage *stage)
+{
+    if (!way->device)
+        return;
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    uint64_t done = 0;
+    fake_copies_fail_at(stage->buffer + way->shift + 600000);
+    assert_int_equal(leat_file_read(file, stage_buffer(stage), 0, FILE_BYTES, &done), -EIO);
+    assert_true(done <= 600000);
+    assert_true(said("a copy has failed"));
+    fake_copies_fail_at(NULL);
+    stage_ok(leat_file_close(file));
+}
+
+static void a_copy_that_fails_is_an_error(void **state)
+{
+    each_way(*state, NULL, read_copy_fails);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, stage_begin, stage_end)
+    const struct CMUnitTest tests[] = {
+        TEST(interrupted_and_short_reads_go_on),
+        TEST(interrupted_and_short_writes_go_on),
+        TEST(a_read_error_names_its_offset),
+        TEST(a_full_device_is_an_error_with_the_count),
+        TEST(every_range_has_its_count),
+        TEST(a_direct_read_that_is_refused_goes_the_other_way),
+        TEST(a_direct_write_that_is_refused_goes_the_other_way),
+        TEST(a_file_without_direct_descriptors_goes_the_other_way),
+        TEST(a_file_that_shrinks_ends_where_it_ends),
+        TEST(calls_of_the_whole_file_say_what_the_system_says),
+        TEST(a_copy_that_fails_is_an_error),
+    };
+    ways_settings();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
