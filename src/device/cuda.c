@@ -10,6 +10,7 @@
 #include "device/cuda.h"
 
 #include "core/job.h"
+#include "device/cuda_copy.h"
 #include "device/kernel.h"
 
 #include <errno.h>
@@ -145,6 +146,7 @@ static void cuda_close(struct device *base)
     leat_cuda_watch_end(device);
     if (device->stream)
         leat_cuda_await(device);
+    leat_cuda_copies_close(base, device->copies);
     leat_cuda_leave(device);
 }
 
@@ -171,7 +173,8 @@ static const struct device_ops cuda_ops = {.name = "cuda",
                                            .raise = leat_cuda_raise,
                                            .wait = leat_cuda_wait,
                                            .sync = leat_cuda_sync,
-                                           .drain = leat_cuda_drain};
+                                           .drain = leat_cuda_drain,
+                                           .copies = &leat_copies_cuda};
 
 static int check_number(const struct leat_job *job, int number)
 {
@@ -231,7 +234,9 @@ static int start(struct cuda_device *device)
                          device->rank_count, device->number, CUDA_DOMAINS_MAX);
     leat_cuda_find_operations(device);
     error = enable_access(job, device);
-    return error ? error : leat_cuda_load_kernels(device);
+    if (!error)
+        error = leat_cuda_load_kernels(device);
+    return error ? error : leat_cuda_copies_open(&device->base, &device->copies);
 }
 
 int leat_device_cuda_open(struct leat_job *job, struct device **opened)

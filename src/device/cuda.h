@@ -72,6 +72,7 @@ struct cuda_device {
     cuda_stream_value *write_value, *wait_value; /* NULL: the driver has none */
     bool counted;                                /* among the segment's ranks with a GPU */
     struct cuda_watch *watch;                    /* of stream waits */
+    struct cuda_copies *copies;                  /* of files, beside the stream */
     char model[64];
 };
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a launch of the scattering kernel carries along: the pieces themselves.
+ *
+ * Advantage: no memory of the GPU or pinned memory of the host has to be made, kept and waited for,
+ * since a launch has taken them over when it returns. Disadvantage: many pieces are several
+ * launches.
+ */
+#ifndef LEAT_DEVICE_CUDA_COPY_H
+#define LEAT_DEVICE_CUDA_COPY_H
+
+#include "device/copies.h"
+
+#include <stdint.h>
+
+/* A launch carries 4 KiB, or since CUDA 12.1 just under 32 KiB; what it carries takes time. */
+#define CUDA_PIECES_FEW   169
+#define CUDA_PIECES_MANY  1364
+#define CUDA_COPY_THREADS 128
+
+struct cuda_scatter_few {
+    const char *slab;
+    uint32_t count, unused;
+    struct copies_piece piece[CUDA_PIECES_FEW];
+};
+
+/* The beginning of it is the other. */
+struct cuda_scatter_many {
+    const char *slab;
+    uint32_t count, unused;
+    struct copies_piece piece[CUDA_PIECES_MANY];
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The kernels' entry points, for few and for many pieces. */
+void leat_cuda_scatter_entries(const void **few, const void **many);
+
+#ifdef __cplusplus
+}
+#else
+
+/* What a rank's device keeps for copies beside its stream. */
+struct cuda_copies;
+
+/* When the rank opens, while no kernel spins: loads the kernels, finds the driver's functions. */
+int leat_cuda_copies_open(struct device *device, struct cuda_copies **copies);
+/* When its stream is empty, or never will be. Safe on NULL. */
+void leat_cuda_copies_close(struct device *device, struct cuda_copies *copies);
+
+extern const struct copies_ops leat_copies_cuda;
+
+/* ---- cuda_find.c ---- */
+int leat_cuda_find(struct device *device, const void *address, uint64_t bytes,
+                   struct copies_found *found);
+/* ---- cuda_hold.c ---- */
+int leat_cuda_hold(struct device *device, void (*begin)(void *user, int error), void *user,
+                   struct copies_hold **hold);
+void leat_cuda_release(struct device *device, struct copies_hold *hold);
+
+#endif
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kind of memory an address is, by CUDA's own word, and how far it goes.
+//
+// Algorithm: the runtime tells whose it is; the driver's attributes tell who made it and where it
+// ends. Neighbouring pieces that were mapped one by one are followed to the buffer's end.
+// Advantage: nothing is remembered, so memory freed and made again at the same address is seen for
+// what it is. Disadvantage: a few driver calls for each buffer of a GPU, some tenths of a
+// microsecond.
+
+#include "device/cuda_copy.h"
+
+#include "core/error.h"
+#include "device/cuda.h"
+
+#include <errno.h>
+#include <string.h>
+
+typedef CUresult pointer_attribute(void *value, CUpointer_attribute attribute, CUdeviceptr address);
+
+// From the driver, without linking it. The runtime keeps a table, so this costs a look-up.
+static pointer_attribute *find_operation(void)
+{
+    void *entry = NULL;
+    pointer_attribute *operation = NULL;
+    enum cudaDriverEntryPointQueryResult found;
+    cudaError_t failed = cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &entry, 12000,
+                                                          cudaEnableDefault, &found);
+    if (failed == cudaSuccess && found == cudaDriverEntryPointSuccess)
+        memcpy(&operation, &entry, sizeof operation);
+    return operation;
+}
+
+static uint64_t ask(pointer_attribute *operation, CUpointer_attribute attribute, uint64_t at)
+{
+    // Attributes have 4 or 8 bytes.
+    uint64_t value = 0;
+    return operation && operation(&value, attribute, (CUdeviceptr)at) == CUDA_SUCCESS ? value : 0;
+}
+
+static const char *who_made(pointer_attribute *operation, uint64_t at)
+{
+    if (ask(operation, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at))
+        return "cudaMallocAsync";
+    if (ask(operation, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at) & 1)
+        return "cudaMalloc";
+    return operation ? "cuMemMap" : "CUDA";
+}
+
+// Where what lies at `at` ends; 0: the driver does not tell.
+static uint64_t end_of(pointer_attribute *operation, uint64_t at)
+{
+    uint64_t start = ask(operation, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
+    uint64_t bytes = ask(operation, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, at);
+    uint64_t first = ask(operation, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
+    uint64_t size = ask(operation, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
+    uint64_t mapped = start && start + bytes > at ? start + bytes : 0;
+    uint64_t ranged = first && first + size > at ? first + size : 0;
+    // A mapping may be a pool's, with other allocations behind this one; a range may be reserved
+    // only.
+    return !mapped || (ranged && ranged < mapped) ? ranged : mapped;
+}
+
+static int check_access(pointer_attribute *operation, uint64_t at, int gpu, const char *made_by)
+{
+    uint32_t flags = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+    if (!operation ||
+        operation(&flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, (CUdeviceptr)at) != CUDA_SUCCESS)
+        return 0;
+    if ((flags & 3u) == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE)
+        return 0;
+    return leat_fail(-ENOTSUP,
+                     "memory made by %s at %p: GPU %d, on which it lies, %s; give it access by "
+                     "cuMemSetAccess or cudaMemPoolSetAccess",
+                     made_by, (void *)(uintptr_t)at, gpu,
+                     flags & 1u ? "may only read it" : "has no access to it");
+}
+
+// All of the buffer is of one kind and on one GPU. What is mapped piece by piece is one buffer;
+// allocations that happen to lie side by side are not.
+static int check_extent(pointer_attribute *operation, uint64_t at, uint64_t bytes,
+                        const struct copies_found *found, enum cudaMemoryType type)
+{
+    const uint64_t begin = at, end = at + bytes;
+    for (;;) {
+        uint64_t next = end_of(operation, at);
+        if (!next || next >= end)
+            return 0;
+        at = next;
+        struct cudaPointerAttributes there;
+        cudaError_t failed = cudaPointerGetAttributes(&there, (void *)(uintptr_t)at);
+        if (!strcmp(found->made_by, "cuMemMap") && failed == cudaSuccess && there.type == type &&
+            there.device == found->gpu && end_of(operation, at) > at)
+            continue;
+        cudaGetLastError();
+        return leat_fail(
+            -ERANGE,
+            "a buffer of %llu bytes at %p: memory made by %s on GPU %d ends %llu bytes "
+            "after that",
+            (unsigned long long)bytes, (void *)(uintptr_t)begin, found->made_by, found->gpu,
+            (unsigned long long)(at - begin));
+    }
+}
+
+static int is_reserved(pointer_attribute *operation, uint64_t at)
+{
+    uint32_t mapped = 1;
+    if (!operation ||
+        operation(&mapped, CU_POINTER_ATTRIBUTE_MAPPED, (CUdeviceptr)at) != CUDA_SUCCESS || mapped)
+        return 0;
+    return ask(operation, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) != 0;
+}
+
+static int find_host(const void *address, struct copies_found *found)
+{
+    if (is_reserved(find_operation(), (uint64_t)(uintptr_t)address))
+        return leat_fail(-ENOTSUP,
+                         "addresses reserved by cuMemAddressReserve at %p with no memory behind "
+                         "them; map some with cuMemMap",
+                         address);
+    *found = (struct copies_found){COPIES_HOST, -1, "the host"};
+    return 0;
+}
+
+int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
+                   struct copies_found *found)
+{
+    const uint64_t at = (uint64_t)(uintptr_t)address;
+    struct cudaPointerAttributes what;
+    struct copies_found made = {COPIES_HOST, -1, "the host"};
+    int error = leat_cuda_use((struct cuda_device *)base);
+    if (error)
+        return error;
+    cudaError_t failed = cudaPointerGetAttributes(&what, address);
+    if (failed == cudaErrorInvalidValue) {
+        cudaGetLastError();
+        what.type = cudaMemoryTypeUnregistered;
+    } else if (failed != cudaSuccess) {
+        return leat_cuda_fail(failed, "what a buffer is");
+    }
+    if (what.type == cudaMemoryTypeUnregistered)
+        return find_host(address, found);
+    pointer_attribute *operation = find_operation();
+    if (what.type == cudaMemoryTypeHost) {
+        made = (struct copies_found){COPIES_PINNED, -1, "cudaHostAlloc or cudaHostRegister"};
+    } else if (what.type == cudaMemoryTypeManaged) {
+        made = (struct copies_found){COPIES_MANAGED, what.device, "cudaMallocManaged"};
+    } else {
+        made = (struct copies_found){COPIES_DEVICE, what.device, who_made(operation, at)};
+        cudaSetDevice(what.device); // access is told for the current GPU
+        error = check_access(operation, at, what.device, made.made_by);
+    }
+    if (!error && what.type != cudaMemoryTypeHost)
+        error = check_extent(operation, at, bytes, &made, what.type);
+    if (!error)
+        *found = made;
+    return error;
+}
