@@ -33,8 +33,8 @@ static const char *const log_words[] = {"error", "warn", "info", "debug"};
 
 // LEAT_ names that are read elsewhere: by the launcher's ranks, here, and by leat's own tests.
 static const char *const other_names[] = {
-    "LEAT_RANK",   "LEAT_SIZE",       "LEAT_JOB_FD", "LEAT_CONFIG", "LEAT_BIN",
-    "LEAT_SHARED", "LEAT_SOURCE_DIR", "LEAT_TOTALS", "LEAT_LONG",
+    "LEAT_RANK",       "LEAT_SIZE",   "LEAT_JOB_FD", "LEAT_CONFIG", "LEAT_BIN",     "LEAT_SHARED",
+    "LEAT_SOURCE_DIR", "LEAT_TOTALS", "LEAT_LONG",   "LEAT_ROOT",   "LEAT_JOB_KEY",
 };
 
 #define PREFIX        "LEAT_"

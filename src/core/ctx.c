@@ -1,80 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening and leaving a job.
 //
-// Algorithm: a rank either finds its launcher's segment through the environment, or makes one for
-// itself or for its thread ranks; then it claims its record and lays out its arena. Advantage: no
-// message is exchanged, so opening costs the same for two ranks and for two thousand.
-// Disadvantage: whether a peer is there shows only when it is used.
+// Algorithm: a rank gets its host's segment (bootstrap.h), claims its record and lays out its
+// arena; where ranks had to find one another, all of them wait for the last. Advantage: a constant
+// number of small messages a rank, and under `leat run` none, so opening costs the same for two
+// ranks and for two thousand. Disadvantage: under `leat run` whether a peer is there shows only
+// when it is used.
 
 #define _GNU_SOURCE
-#include "core/job.h"
+#include "core/bootstrap.h"
 #include "core/launch.h"
 #include "core/trace.h"
 #include "device/ops.h"
 #include "file/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-static int environment_number(const char *name, int least, int most, int *value)
-{
-    const char *text = getenv(name);
-    char *end;
-    errno = 0;
-    long number = text ? strtol(text, &end, 10) : 0;
-    if (!text || end == text || *end || errno || number < least || number > most)
-        return leat_fail(-EINVAL, "%s is \"%s\": a number from %d to %d was expected", name,
-                         text ? text : "(unset)", least, most);
-    *value = (int)number;
-    return 0;
-}
-
-static int map_launched(int *rank, struct segment **segment)
-{
-    int fd, size;
-    int error = environment_number("LEAT_JOB_FD", 0, 1 << 20, &fd);
-    if (!error)
-        error = environment_number("LEAT_SIZE", 1, 1 << 30, &size);
-    if (!error)
-        error = environment_number("LEAT_RANK", 0, size - 1, rank);
-    if (error)
-        return error;
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (own < 0)
-        return leat_fail(-errno,
-                         "LEAT_JOB_FD names descriptor %d, which is not open: %s; start the "
-                         "program with `leat run`, or unset LEAT_JOB_FD",
-                         fd, strerror(errno));
-    error = leat_segment_map(own, segment);
-    if (error) {
-        close(own);
-        return error;
-    }
-    if ((int)(*segment)->head->rank_count != size) {
-        error = leat_fail(-EPROTO, "LEAT_SIZE is %d, the job has %u ranks", size,
-                          (*segment)->head->rank_count);
-        leat_segment_release(*segment);
-    }
-    return error;
-}
-
-static int map_own(int rank_count, uint64_t arena_bytes, struct segment **segment)
-{
-    int fd;
-    // In one process every rank is a thread, one rank alone included.
-    int error = leat_segment_create(rank_count, arena_bytes, NULL, true, &fd);
-    if (error)
-        return error;
-    error = leat_segment_map(fd, segment);
-    if (error)
-        close(fd);
-    return error;
-}
 
 static int claim_record(struct leat_job *job)
 {
@@ -87,6 +32,7 @@ static int claim_record(struct leat_job *job)
     __atomic_store_n(&record->pid, getpid(), __ATOMIC_RELAXED);
     // Where Yama restricts cross-memory attach, it is opened to the launcher and what descends from
     // it. Children of the launcher have that from birth; this rank may be a child of one of them.
+    record->here = 1;
     const struct segment_head *head = job->segment->head;
     if (!head->threads && getppid() != head->creator_pid)
         prctl(PR_SET_PTRACER, (unsigned long)head->creator_pid, 0, 0, 0);
@@ -102,6 +48,7 @@ static int open_rank(struct segment *segment, int rank, const struct config *con
         return leat_fail(-ENOMEM, "no memory for a job handle");
     job->segment = segment;
     job->rank = rank;
+    job->first_away = -1;
     job->rank_count = (int)segment->head->rank_count;
     job->config = *config;
     job->timeout_ns = (uint64_t)(config->timeout_s * 1e9);
@@ -145,14 +92,25 @@ static int read_options(const leat_options *options, leat_options *full)
     return 0;
 }
 
+// For an error that the detail has, which is kept.
+static void leave_at_once(struct tie *tie)
+{
+    char reason[LEAT_DETAIL_BYTES];
+    snprintf(reason, sizeof reason, "%s", leat_error_detail());
+    tie->ops->leave(tie, reason);
+    leat_fail(0, "%s", reason);
+}
+
 static int open_all(struct segment *segment, int first, int count, const struct config *config,
-                    leat_job **jobs)
+                    struct tie *tie, leat_job **jobs)
 {
     segment->references = count;
     for (int i = 0; i < count; i++) {
         int error = open_rank(segment, first + i, config, &jobs[i]);
         if (!error)
             continue;
+        if (tie) // it may still write to the segment
+            leave_at_once(tie);
         // The references of the ranks that did not come to be, then those that did.
         for (int rest = i; rest < count; rest++)
             leat_segment_release(segment);
@@ -163,26 +121,47 @@ static int open_all(struct segment *segment, int first, int count, const struct 
     return 0;
 }
 
+// All ranks of this host have claimed their records: who has none here is elsewhere.
+static int await_all(leat_job *job, struct tie *tie)
+{
+    job->tie = tie;
+    int error = tie->ops->arrive(tie, job, leat_now_ns() + job->timeout_ns);
+    for (int rank = 0; !error && job->first_away < 0 && rank < job->rank_count; rank++)
+        if (!leat_rank_record(job, rank)->here)
+            job->first_away = rank;
+    if (error) {
+        char reason[LEAT_DETAIL_BYTES];
+        snprintf(reason, sizeof reason, "%s", leat_error_detail());
+        leat_close(job, reason);
+        leat_fail(error, "%s", reason);
+    }
+    return error;
+}
+
 int leat_open(const leat_options *options, leat_job **jobs)
 {
     leat_options full = {0};
     struct config config;
-    struct segment *segment = NULL;
-    int first = 0;
+    struct bootstrap found;
     int error = leat_need(jobs, "leat_open", "jobs");
     if (!error)
         error = read_options(options, &full);
     if (error)
         return error;
-    bool launched = leat_launched();
-    const char *rank_text = launched ? getenv("LEAT_RANK") : NULL;
-    error = leat_config_load(&full, rank_text ? atoi(rank_text) : 0, &config);
+    error = leat_config_load(&full, leat_bootstrap_rank(), &config);
+    if (!error)
+        error = leat_bootstrap(&config, full.thread_ranks, &found);
     if (error)
         return error;
     int count = full.thread_ranks ? full.thread_ranks : 1;
-    error =
-        launched ? map_launched(&first, &segment) : map_own(count, config.arena_bytes, &segment);
-    return error ? error : open_all(segment, first, count, &config, jobs);
+    leat_job *first[1];
+    leat_job **opened = found.tie ? first : jobs; // outputs are set only on success
+    error = open_all(found.segment, found.rank, count, &config, found.tie, opened);
+    if (!error && found.tie)
+        error = await_all(first[0], found.tie);
+    if (!error && found.tie)
+        jobs[0] = first[0];
+    return error;
 }
 
 void leat_close(leat_job *job, const char *reason)
@@ -198,6 +177,9 @@ void leat_close(leat_job *job, const char *reason)
     if (reason)
         leat_rank_failed(job->segment->head, job->rank);
     file_pool_close(job); // calls end before the memory and the device that they use go
+    if (job->tie)
+        job->tie->ops->leave(job->tie, reason);
+    job->tie = NULL;
     leat_trace_close(job);
     while (job->children)
         job->children->orphan(job->children);

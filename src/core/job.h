@@ -25,7 +25,11 @@
 #define LEAT_BUILD_BYTES   48
 #define LEAT_REDUCE_WORDS  64
 
-enum rank_state { RANK_ABSENT, RANK_OPEN, RANK_CLOSED, RANK_DEAD };
+/* RANK_ENDING: somebody is writing down how a rank of another host ended. */
+enum rank_state { RANK_ABSENT, RANK_OPEN, RANK_CLOSED, RANK_DEAD, RANK_ENDING };
+
+/* `failed` of a record. LOST: `reason` says how the rank went, which it could not say itself. */
+enum rank_failure { RANK_UNHARMED, RANK_FAILED, RANK_LOST };
 
 /* Whether others may copy from and to a rank's memory. One word for all of them: where they would
  * be told different things, they all take the slower way. */
@@ -36,10 +40,10 @@ struct rank_record {
     uint32_t state; /* enum rank_state */
     int32_t pid;
     int32_t status;  /* wait status, from the launcher, once dead */
-    uint32_t failed; /* left with a reason */
+    uint32_t failed; /* enum rank_failure */
     uint64_t probe;  /* an address that is mapped there, to try cross-memory attach on */
     uint32_t attach; /* enum attach_verdict, found by whoever tried first */
-    uint32_t unused;
+    uint32_t here;   /* the rank is, or will be, on this host and use this segment */
     char reason[400];
 };
 
@@ -55,6 +59,7 @@ struct segment_head {
     int32_t grid[3];
     int32_t creator_pid;  /* the launcher; ranks are among its descendants */
     int32_t first_failed; /* rank + 1 of the first that failed or died, the others' cause */
+    uint8_t job[16];      /* drawn by who made the job: tells it from every other one */
     struct rank_record rank[];
 };
 
@@ -158,6 +163,7 @@ struct file_buffer;
 struct file_pool;
 struct file_system_calls;
 struct letters;
+struct tie;
 struct msg_engine;
 struct trace;
 
@@ -172,6 +178,8 @@ struct job_child {
 struct leat_job {
     int rank, rank_count;
     struct segment *segment;
+    struct tie *tie; /* to whoever watches over ranks of other hosts (core/bootstrap.h), or NULL */
+    int first_away;  /* the lowest rank that is on another host, or -1 */
     struct arena arena;
     struct config config;
     struct counts counts;
@@ -201,6 +209,8 @@ struct leat_job {
 int leat_segment_create(int rank_count, uint64_t arena_bytes, const int grid[3], bool threads,
                         int *fd);
 int leat_segment_map(int fd, struct segment **segment);
+/* Before anybody else has it: only the ranks that claim a record or are named will be here. */
+void leat_segment_part(struct segment *segment, const uint8_t job[16]);
 void leat_segment_release(struct segment *segment);
 /* This library's version and segment layout, as compared between ranks. */
 const char *leat_build_id(void);
@@ -217,8 +227,21 @@ static inline struct arena_head *leat_arena_head(const struct leat_job *job, int
                                  (uint64_t)rank * head->arena_bytes);
 }
 
+/* The rank is on another host, or in other namespaces: its memory is not in this segment. */
+static inline bool leat_rank_away(const struct leat_job *job, int rank)
+{
+    return job->first_away >= 0 && !leat_rank_record(job, rank)->here;
+}
+
+/* -EHOSTUNREACH where some rank is away, for what needs all of them ("what" begins the detail). */
+int leat_all_here(const struct leat_job *job, const char *what);
+
 /* 0 while the rank may still answer, -ECONNRESET once it has died or left. */
 int leat_rank_lost(const struct leat_job *job, int rank);
+/* Writes down how a rank of another host ended; `text` as in "was lost: the link was cut". Any
+ * thread; the first one's story stays. */
+void leat_rank_gone(struct segment_head *head, int rank, enum rank_failure failed,
+                    const char *text);
 /* Remembers the rank as the job's first failure, unless there is one. */
 void leat_rank_failed(struct segment_head *head, int rank);
 /* How the rank ended, and what ended the job first, where that was another rank: for messages. */

@@ -12,7 +12,7 @@
 #define _GNU_SOURCE
 #include "core/launch.h"
 
-#include "core/job.h"
+#include "core/bootstrap.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -72,8 +72,7 @@ struct exec_failure {
 
 bool leat_launched(void)
 {
-    const char *rank = getenv("LEAT_RANK"), *fd = getenv("LEAT_JOB_FD");
-    return rank && *rank && fd && *fd;
+    return leat_bootstrap_way() != WAY_ALONE;
 }
 
 // ---- Children beyond the ranks ----

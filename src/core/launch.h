@@ -38,7 +38,8 @@ struct launch_options {
  */
 int leat_launch(const struct launch_options *options, int *exit_status);
 
-/* True in a process that such a launcher started. */
+/* True in a process that is to be a rank of a job with others: of this launcher, of LEAT_ROOT, or
+ * of PMIx. */
 bool leat_launched(void);
 
 #endif

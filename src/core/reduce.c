@@ -52,6 +52,9 @@ int leat_reduce(struct leat_job *job, enum reduce_operation operation, double *v
 {
     if (count < 0 || count > LEAT_REDUCE_WORDS)
         return leat_fail(-EINVAL, "a reduction of %d values; at most %d", count, LEAT_REDUCE_WORDS);
+    int away = leat_all_here(job, "a reduction over all ranks");
+    if (away)
+        return away;
     uint64_t epoch = ++job->reduce_epoch;
     struct reduce_slot *own = &job->arena.head->reduce;
     memcpy(own->side[epoch & 1].value, values, (size_t)count * sizeof *values);
@@ -76,6 +79,9 @@ int leat_barrier(struct leat_job *job)
 
 int leat_agree(struct leat_job *job, int error)
 {
+    int away = error ? error : leat_all_here(job, "an agreement of all ranks");
+    if (job->first_away >= 0)
+        return away;
     uint64_t epoch = ++job->reduce_epoch;
     struct reduce_slot *own = &job->arena.head->reduce;
     own->side[epoch & 1].error = error;

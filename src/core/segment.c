@@ -7,6 +7,7 @@
 // Disadvantage: rank_count * arena_bytes of address space, so a limit on that (ulimit -v) shows.
 
 #define _GNU_SOURCE
+#include "core/bootstrap.h"
 #include "core/job.h"
 
 #include <errno.h>
@@ -17,13 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEAT_LAYOUT 4 /* of everything in job.h that lies in the segment; raise on any change */
+#define LEAT_LAYOUT 5 /* of everything in job.h that lies in the segment; raise on any change */
 
 #define STRING(x) #x
 #define NUMBER(x) STRING(x)
@@ -56,6 +58,10 @@ static int fill_head(int fd, uint64_t head_bytes, int rank_count, uint64_t arena
     head->created_ns = (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
     for (int d = 0; d < 3; d++)
         head->grid[d] = grid ? grid[d] : 0;
+    for (int rank = 0; rank < rank_count; rank++)
+        head->rank[rank].here = 1;
+    if (getrandom(head->job, sizeof head->job, 0) != sizeof head->job)
+        memcpy(head->job, &head->created_ns, sizeof head->created_ns);
     snprintf(head->build, sizeof head->build, "%s", leat_build_id());
     __atomic_store_n(&head->magic, LEAT_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     munmap(head, head_bytes);
@@ -103,8 +109,7 @@ static int check_head(const struct segment_head *head, uint64_t bytes, int fd)
 {
     if (bytes < sizeof *head ||
         __atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != LEAT_SEGMENT_MAGIC)
-        return leat_fail(-EPROTO,
-                         "descriptor %d (LEAT_JOB_FD) is not a leat job; unset LEAT_JOB_FD", fd);
+        return leat_fail(-EPROTO, "descriptor %d is not a leat job; unset LEAT_JOB_FD", fd);
     if (strncmp(head->build, leat_build_id(), LEAT_BUILD_BYTES) != 0)
         return leat_fail(-EPROTO,
                          "the job was started by \"%.*s\" and this program is \"%s\"; start both "
@@ -120,8 +125,7 @@ int leat_segment_map(int fd, struct segment **segment)
 {
     struct stat status;
     if (fstat(fd, &status))
-        return leat_fail(-errno, "descriptor %d (LEAT_JOB_FD) is not open: %s", fd,
-                         strerror(errno));
+        return leat_fail(-errno, "descriptor %d (of the job) is not open: %s", fd, strerror(errno));
     struct segment *made = calloc(1, sizeof *made);
     if (!made)
         return leat_fail(-ENOMEM, "no memory for a job handle");
@@ -148,6 +152,14 @@ int leat_segment_map(int fd, struct segment **segment)
     return 0;
 }
 
+void leat_segment_part(struct segment *segment, const uint8_t job[16])
+{
+    struct segment_head *head = segment->head;
+    for (uint32_t rank = 0; rank < head->rank_count; rank++)
+        head->rank[rank].here = 0;
+    memcpy(head->job, job, sizeof head->job);
+}
+
 void leat_segment_release(struct segment *segment)
 {
     if (!segment || __atomic_sub_fetch(&segment->references, 1, __ATOMIC_ACQ_REL) > 0)
@@ -172,8 +184,10 @@ static bool process_ended(int pid)
 
 int leat_rank_lost(const struct leat_job *job, int rank)
 {
-    const struct segment_head *head = job->segment->head;
+    struct segment_head *head = job->segment->head;
     const struct rank_record *record = &head->rank[rank];
+    if (job->tie && job->tie->ops->look)
+        job->tie->ops->look(job->tie, head);
     uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
     if (state == RANK_CLOSED || state == RANK_DEAD)
         return -ECONNRESET;
@@ -181,6 +195,32 @@ int leat_rank_lost(const struct leat_job *job, int rank)
     if (!head->threads && pid > 0 && rank != job->rank && process_ended(pid))
         return -ECONNRESET;
     return 0;
+}
+
+void leat_rank_gone(struct segment_head *head, int rank, enum rank_failure failed, const char *text)
+{
+    struct rank_record *record = &head->rank[rank];
+    uint32_t absent = RANK_ABSENT;
+    // A rank of this host says itself how it ends, or its process does.
+    if (record->here || !__atomic_compare_exchange_n(&record->state, &absent, RANK_ENDING, false,
+                                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return;
+    snprintf(record->reason, sizeof record->reason, "%s", text);
+    record->failed = failed;
+    __atomic_store_n(&record->state, failed == RANK_LOST ? RANK_DEAD : RANK_CLOSED,
+                     __ATOMIC_RELEASE);
+    if (failed)
+        leat_rank_failed(head, rank);
+}
+
+int leat_all_here(const struct leat_job *job, const char *what)
+{
+    return job->first_away < 0
+               ? 0
+               : leat_fail(-EHOSTUNREACH,
+                           "%s: rank %d is on another host or in other namespaces, and this build "
+                           "has no path there (leat path shows what leads where)",
+                           what, job->first_away);
 }
 
 void leat_rank_failed(struct segment_head *head, int rank)
@@ -196,7 +236,9 @@ static void fate_of(const struct leat_job *job, int rank, char *text, size_t byt
     uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
     bool over = state == RANK_CLOSED || state == RANK_DEAD; // only then the rest may be read
     int status = over ? record->status : 0;
-    if (over && record->failed)
+    if (over && record->failed == RANK_LOST)
+        snprintf(text, bytes, "rank %d %s", rank, record->reason);
+    else if (over && record->failed)
         snprintf(text, bytes, "rank %d failed: %s", rank, record->reason);
     else if (state == RANK_DEAD && WIFSIGNALED(status))
         snprintf(text, bytes, "rank %d was killed by signal %d (%s)", rank, WTERMSIG(status),

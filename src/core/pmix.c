@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+// PMIx: ranks that Open MPI's mpirun, or Slurm's srun --mpi=pmix, has started.
+//
+// Algorithm: the server knows which ranks are on this host. The lowest of them makes the host's
+// segment and puts where it is; the others get that from the server, which keeps the question until
+// the answer is there. One fence without data, in which the maker hands the segment out, ends the
+// start. So a rank sends three small messages, however many ranks there are. Advantage: nothing to
+// configure, and the launcher's own watch over hosts serves. Disadvantage: PMIx_Init costs some 10
+// ms a rank.
+//
+// The library is opened when a PMIx launcher has started the process, and only its headers are
+// needed to build: a program that runs under `leat run` does not load it, nor libevent, libhwloc
+// and the others that it brings. Linked at build, all of leat's users would pay for it at start.
+
+#define _GNU_SOURCE
+#include "core/bootstrap.h"
+
+#include "core/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef LEAT_HAVE_PMIX
+
+const char *leat_pmix_absent(void)
+{
+    return "this build has no PMIx (pmix.h was not found)";
+}
+
+int leat_bootstrap_pmix(const struct config *config, struct bootstrap *found)
+{
+    (void)config;
+    (void)found;
+    return leat_fail(-ENOTSUP,
+                     "a PMIx launcher (mpirun, srun) has started this process, and %s; build leat "
+                     "with libpmix-dev, use `leat run`, or unset PMIX_RANK for a job of its own",
+                     leat_pmix_absent());
+}
+
+#else
+
+#include <dlfcn.h>
+#include <pmix.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#define CARD_KEY   "leat.seat"
+#define CARD_BYTES 256
+
+static struct {
+    __typeof__(PMIx_Init) *init;
+    __typeof__(PMIx_Finalize) *finalize;
+    __typeof__(PMIx_Put) *put;
+    __typeof__(PMIx_Commit) *commit;
+    __typeof__(PMIx_Get) *get;
+    __typeof__(PMIx_Get_nb) *get_nb;
+    __typeof__(PMIx_Fence_nb) *fence_nb;
+    __typeof__(PMIx_Register_event_handler) *on_event;
+    __typeof__(PMIx_Error_string) *error_string;
+    char absent[200]; // why it cannot be used
+} library;
+
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+
+static void load_library(void)
+{
+    static const struct {
+        const char *name;
+        void *at;
+    } symbols[] = {{"PMIx_Init", &library.init},
+                   {"PMIx_Finalize", &library.finalize},
+                   {"PMIx_Put", &library.put},
+                   {"PMIx_Commit", &library.commit},
+                   {"PMIx_Get", &library.get},
+                   {"PMIx_Get_nb", &library.get_nb},
+                   {"PMIx_Fence_nb", &library.fence_nb},
+                   {"PMIx_Register_event_handler", &library.on_event},
+                   {"PMIx_Error_string", &library.error_string}};
+    // Its own plug-ins look for its symbols among the global ones.
+    void *handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
+    if (!handle) {
+        snprintf(library.absent, sizeof library.absent, "libpmix.so.2 cannot be opened: %s",
+                 dlerror());
+        return;
+    }
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *symbol = dlsym(handle, symbols[i].name);
+        if (!symbol)
+            snprintf(library.absent, sizeof library.absent, "libpmix.so.2 has no %s",
+                     symbols[i].name);
+        memcpy(symbols[i].at, &symbol, sizeof symbol);
+    }
+}
+
+const char *leat_pmix_absent(void)
+{
+    pthread_once(&library_once, load_library);
+    return *library.absent ? library.absent : NULL;
+}
+
+// ---- Answers that come later ----
+
+// The library may answer after nobody waits any more, so the second to let go frees.
+struct answer {
+    int fd;
+    int owners;
+    pmix_status_t status;
+    char text[CARD_BYTES];
+};
+
+static struct answer *expect_answer(void)
+{
+    struct answer *answer = calloc(1, sizeof *answer);
+    if (!answer)
+        return NULL;
+    answer->owners = 2;
+    answer->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (answer->fd >= 0)
+        return answer;
+    free(answer);
+    return NULL;
+}
+
+static void let_go(struct answer *answer)
+{
+    if (__atomic_sub_fetch(&answer->owners, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    close(answer->fd);
+    free(answer);
+}
+
+static void answered(struct answer *answer, pmix_status_t status)
+{
+    uint64_t one = 1;
+    answer->status = status;
+    ssize_t written = write(answer->fd, &one, sizeof one);
+    (void)written; // an eventfd takes one
+    let_go(answer);
+}
+
+static void on_done(pmix_status_t status, void *data)
+{
+    answered(data, status);
+}
+
+static void on_value(pmix_status_t status, pmix_value_t *value, void *data)
+{
+    struct answer *answer = data;
+    if (status == PMIX_SUCCESS && value && value->type == PMIX_STRING && value->data.string)
+        snprintf(answer->text, sizeof answer->text, "%s", value->data.string);
+    answered(answer, status);
+}
+
+static int fail_call(const char *what, pmix_status_t status)
+{
+    return leat_fail(-EREMOTEIO, "PMIx: %s: %s", what, library.error_string(status));
+}
+
+// ---- The job ----
+
+struct pmix_tie {
+    struct tie tie;
+    pmix_proc_t self;
+    int rank_count, log_level;
+    uint32_t leader; // the lowest rank of this host
+    struct seat seat;
+};
+
+// The kernel kills the ranks of a killed `leat run`; those of a killed mpirun would go on alone.
+static void on_lost_launcher(size_t id, pmix_status_t status, const pmix_proc_t *source,
+                             pmix_info_t info[], size_t info_count, pmix_info_t *results,
+                             size_t result_count, pmix_event_notification_cbfunc_fn_t done,
+                             void *data)
+{
+    (void)id, (void)status, (void)source, (void)info, (void)info_count, (void)results;
+    (void)result_count, (void)done, (void)data;
+    leat_log(LOG_ERROR, LOG_ERROR, leat_bootstrap_rank(),
+             "the launcher of this job (mpirun or srun) has died, so this rank is killed");
+    kill(getpid(), SIGKILL);
+}
+
+static void watch_launcher(void)
+{
+    pmix_status_t codes[] = {PMIX_ERR_LOST_CONNECTION, PMIX_ERR_LOST_CONNECTION_TO_SERVER};
+    // Without it the ranks still notice one another's ends.
+    library.on_event(codes, 2, NULL, 0, on_lost_launcher, NULL, NULL);
+}
+
+static int ask_number(const pmix_proc_t *about, const char *key, uint32_t *number)
+{
+    pmix_value_t *value = NULL;
+    pmix_status_t status = library.get(about, key, NULL, 0, &value);
+    if (status != PMIX_SUCCESS || !value)
+        return fail_call(key, status);
+    bool good = value->type == PMIX_UINT32;
+    *number = value->data.uint32;
+    free(value);
+    return good ? 0 : leat_fail(-EREMOTEIO, "PMIx: %s is no number", key);
+}
+
+// The ranks of this host as "0,1,2", which the caller frees.
+static int ask_neighbours(const pmix_proc_t *about, char **list)
+{
+    pmix_value_t *value = NULL;
+    pmix_status_t status = library.get(about, PMIX_LOCAL_PEERS, NULL, 0, &value);
+    if (status != PMIX_SUCCESS || !value)
+        return fail_call(PMIX_LOCAL_PEERS, status);
+    bool good = value->type == PMIX_STRING && value->data.string;
+    *list = good ? value->data.string : NULL;
+    free(value);
+    return good ? 0 : leat_fail(-EREMOTEIO, "PMIx: %s is no list", PMIX_LOCAL_PEERS);
+}
+
+static int find_leader(const struct pmix_tie *own, const char *list, uint32_t *leader)
+{
+    bool member = false;
+    *leader = UINT32_MAX;
+    for (const char *at = list; *at; at += *at == ',') {
+        char *end;
+        unsigned long rank = strtoul(at, &end, 10);
+        if (end == at || rank >= (unsigned long)own->rank_count)
+            return leat_fail(-EREMOTEIO, "PMIx: the ranks of this host are \"%.100s\"", list);
+        member |= rank == own->self.rank;
+        *leader = rank < *leader ? (uint32_t)rank : *leader;
+        at = end;
+    }
+    return member ? 0
+                  : leat_fail(-EREMOTEIO, "PMIx: rank %u is not among the ranks of its host",
+                              own->self.rank);
+}
+
+static void mark_neighbours(struct segment_head *head, const char *list)
+{
+    for (const char *at = list; *at; at += *at == ',') {
+        char *end;
+        head->rank[strtoul(at, &end, 10)].here = 1;
+        at = end;
+    }
+}
+
+static void print_hex(const uint8_t bytes[16], char text[33])
+{
+    for (size_t i = 0; i < 16; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static int publish(const struct pmix_tie *own, const uint8_t host[16], const uint8_t job[16])
+{
+    char hosts[33], jobs[33], card[CARD_BYTES];
+    print_hex(host, hosts);
+    print_hex(job, jobs);
+    snprintf(card, sizeof card, "%s %s %s %s", hosts, jobs, own->seat.name, leat_build_id());
+    pmix_value_t value = {.type = PMIX_STRING};
+    value.data.string = card;
+    pmix_status_t status = library.put(PMIX_LOCAL, CARD_KEY, &value);
+    if (status == PMIX_SUCCESS)
+        status = library.commit();
+    return status == PMIX_SUCCESS ? 0 : fail_call("publishing the segment", status);
+}
+
+static int lead(struct pmix_tie *own, const struct config *config, const char *neighbours,
+                const uint8_t host[16])
+{
+    uint8_t job[HELLO_JOB_BYTES];
+    if (getrandom(job, sizeof job, 0) != sizeof job)
+        return leat_fail(-errno, "getrandom: %s", strerror(errno));
+    int error = leat_seat_make(config, own->rank_count, job, &own->seat);
+    if (error)
+        return error;
+    mark_neighbours(own->seat.segment->head, neighbours);
+    error = publish(own, host, job);
+    if (error) {
+        leat_seat_close(&own->seat);
+        leat_segment_release(own->seat.segment);
+    }
+    return error;
+}
+
+static int get_card(const struct pmix_tie *own, uint64_t deadline_ns, char card[CARD_BYTES])
+{
+    pmix_proc_t leader = own->self;
+    leader.rank = own->leader;
+    struct answer *answer = expect_answer();
+    if (!answer)
+        return leat_fail(-ENOMEM, "no memory or descriptor to ask PMIx");
+    pmix_status_t status = library.get_nb(&leader, CARD_KEY, NULL, 0, on_value, answer);
+    if (status != PMIX_SUCCESS)
+        answer->owners = 1; // nobody will answer
+    struct pollfd poller = {.fd = answer->fd, .events = POLLIN};
+    int error = 0;
+    if (status == PMIX_SUCCESS && poll(&poller, 1, leat_poll_ms(deadline_ns)) == 0)
+        error = leat_fail(
+            -ETIMEDOUT,
+            "rank %u, the lowest on this host, has not opened leat within LEAT_TIMEOUT; all "
+            "ranks of the job have to, or raise LEAT_TIMEOUT",
+            own->leader);
+    else if (status == PMIX_SUCCESS)
+        status = answer->status;
+    if (!error && status != PMIX_SUCCESS)
+        error = fail_call("where this host's segment is", status);
+    if (!error)
+        memcpy(card, answer->text, CARD_BYTES);
+    let_go(answer);
+    return error;
+}
+
+static int read_hex(const char *text, uint8_t bytes[16])
+{
+    for (size_t i = 0; i < 16; i++) {
+        unsigned value;
+        if (sscanf(text + 2 * i, "%2x", &value) != 1)
+            return -EINVAL;
+        bytes[i] = (uint8_t)value;
+    }
+    return 0;
+}
+
+static int follow(struct pmix_tie *own, const uint8_t host[16], uint64_t deadline_ns)
+{
+    char card[CARD_BYTES], hosts[33], jobs[33], mine[33], build[LEAT_BUILD_BYTES];
+    uint8_t job[HELLO_JOB_BYTES];
+    int error = get_card(own, deadline_ns, card);
+    if (error)
+        return error;
+    if (sscanf(card, "%32s %32s %32s %47[^\n]", hosts, jobs, own->seat.name, build) != 4 ||
+        read_hex(jobs, job))
+        return leat_fail(-EPROTO, "rank %u has published \"%.100s\", which is no seat of leat",
+                         own->leader, card);
+    if (strcmp(build, leat_build_id()) != 0)
+        return leat_fail(-EPROTO,
+                         "rank %u is \"%s\" and this program is \"%s\"; start all ranks from the "
+                         "same installation",
+                         own->leader, build, leat_build_id());
+    print_hex(host, mine);
+    if (strcmp(hosts, mine) != 0)
+        return leat_fail(-ENOTSUP,
+                         "ranks %u and %u are on one host, but not in the same namespaces of "
+                         "processes and networks, or not the same user's; start them in one "
+                         "container, or use LEAT_ROOT",
+                         own->leader, own->self.rank);
+    own->seat.listener = -1;
+    return leat_seat_take(own->seat.name, job, own->rank_count, deadline_ns, &own->seat.segment);
+}
+
+// ---- The tie ----
+
+static int arrive(struct tie *tie, struct leat_job *job, uint64_t deadline_ns)
+{
+    struct pmix_tie *own = (struct pmix_tie *)tie;
+    struct answer *answer = expect_answer();
+    if (!answer)
+        return leat_fail(-ENOMEM, "no memory or descriptor to wait for PMIx");
+    pmix_status_t status = library.fence_nb(NULL, 0, NULL, 0, on_done, answer);
+    int error = 0;
+    if (status != PMIX_SUCCESS) {
+        answer->owners = 1; // nobody will answer
+    } else {
+        // poll passes over the listener of those that have none.
+        error = leat_seat_serve(&own->seat, answer->fd, deadline_ns);
+        status = error ? PMIX_SUCCESS : answer->status;
+    }
+    leat_seat_close(&own->seat);
+    let_go(answer);
+    if (error == -ETIMEDOUT) {
+        char absent[160];
+        leat_absent_ranks(job->segment->head, true, absent, sizeof absent);
+        return leat_fail(error,
+                         "not all ranks have opened leat within %.3g s; on this host %s have not; "
+                         "all ranks of the job have to, or raise LEAT_TIMEOUT",
+                         job->config.timeout_s, absent);
+    }
+    return error || status == PMIX_SUCCESS ? error : fail_call("the fence of all ranks", status);
+}
+
+static void leave(struct tie *tie, const char *reason)
+{
+    struct pmix_tie *own = (struct pmix_tie *)tie;
+    (void)reason; // the segment has it
+    leat_seat_close(&own->seat);
+    library.finalize(NULL, 0);
+    free(own);
+}
+
+static const struct tie_ops ops = {.arrive = arrive, .leave = leave};
+
+static int join(struct pmix_tie *own, const struct config *config)
+{
+    uint32_t size = 0;
+    char *neighbours = NULL;
+    uint8_t host[HELLO_HOST_BYTES];
+    pmix_proc_t everybody = own->self;
+    everybody.rank = PMIX_RANK_WILDCARD;
+    uint64_t deadline_ns = leat_now_ns() + (uint64_t)(config->timeout_s * 1e9);
+    int error = ask_number(&everybody, PMIX_JOB_SIZE, &size);
+    if (!error && (size < 1 || size > 1 << 30 || own->self.rank >= size))
+        error = leat_fail(-EREMOTEIO, "PMIx: rank %u of %u", own->self.rank, size);
+    if (!error)
+        error = ask_neighbours(&everybody, &neighbours);
+    if (error)
+        return error;
+    own->rank_count = (int)size;
+    leat_host_identity(host);
+    error = find_leader(own, neighbours, &own->leader);
+    if (!error)
+        error = own->leader == own->self.rank ? lead(own, config, neighbours, host)
+                                              : follow(own, host, deadline_ns);
+    free(neighbours);
+    return error;
+}
+
+int leat_bootstrap_pmix(const struct config *config, struct bootstrap *found)
+{
+    const char *absent = leat_pmix_absent();
+    if (absent)
+        return leat_fail(-ENOTSUP,
+                         "a PMIx launcher (mpirun, srun) has started this process, and %s; install "
+                         "libpmix2, use `leat run`, or unset PMIX_RANK for a job of its own",
+                         absent);
+    struct pmix_tie *own = calloc(1, sizeof *own);
+    if (!own)
+        return leat_fail(-ENOMEM, "no memory for a job handle");
+    own->tie.ops = &ops;
+    own->seat.listener = -1;
+    pmix_status_t status = library.init(&own->self, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        free(own);
+        return fail_call("joining the launcher", status);
+    }
+    watch_launcher();
+    int error = join(own, config);
+    if (error) {
+        library.finalize(NULL, 0);
+        free(own);
+        return error;
+    }
+    *found = (struct bootstrap){own->seat.segment, (int)own->self.rank, &own->tie};
+    return 0;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The root of a job: where ranks that were started by hand, on one host or on many, meet.
+ *
+ * Rank 0 listens at the job's address in a thread of its own. Every other rank connects once, is
+ * told whether its host has a segment already, and keeps the connection: its end is that rank's
+ * death. Advantage: no server to start, and a constant number of small frames a rank.
+ * Disadvantage: rank 0's host holds a connection a rank, and with rank 0 the watch ends.
+ */
+#ifndef LEAT_CORE_ROOT_H
+#define LEAT_CORE_ROOT_H
+
+#include "core/bootstrap.h"
+
+#include <sys/socket.h>
+
+#define ROOT_ADDRESS_BYTES 80 /* of an address as text */
+
+/* LEAT_ROOT, LEAT_SIZE and so on, as they were given. */
+struct root_options {
+    char address[256]; /* HOST:PORT, or [HOST]:PORT */
+    struct hello_key key;
+    int rank, rank_count;
+    uint8_t host[HELLO_HOST_BYTES];
+    int log_level;
+    double timeout_s;
+};
+
+/* ---- root_address.c ---- */
+struct addrinfo;
+/* Free with freeaddrinfo. -EINVAL no HOST:PORT; -EHOSTUNREACH the name is unknown. */
+int root_resolve(const char *address, bool to_listen, struct addrinfo **found);
+void root_print_address(const struct sockaddr *address, socklen_t bytes,
+                        char text[ROOT_ADDRESS_BYTES]);
+/* So that the kernel notices within the time-out that the other end cannot be reached. */
+void root_watch_link(int fd, double timeout_s);
+
+/* ---- root.c: rank 0's side ---- */
+struct root;
+/* Listens, and starts the thread; `head` is of rank 0's host, whose segment `seat` gives out. */
+int root_open(const struct root_options *options, const struct seat *seat, struct root **root);
+/* Rank 0 has claimed its record, too. */
+void root_ready(struct root *root);
+/* Can be read once all ranks are there, or one of them is lost before. */
+int root_told(const struct root *root);
+/* Which of the two, after that. */
+int root_verdict(struct root *root);
+/* Names the ranks that have not come yet. */
+void root_missing(struct root *root, char *text, size_t bytes);
+/* Tells the others, with leat_close's reason or NULL. */
+void root_close(struct root *root, const char *reason);
+
+/* ---- root_join.c: the others' side ---- */
+struct root_link;
+/* Until the rank knows its host's segment; `seat` has a listener where this rank has made it. */
+int root_join(const struct root_options *options, const struct config *config, uint64_t deadline_ns,
+              struct seat *seat, struct root_link **link);
+int root_arrive(struct root_link *link, struct seat *seat, uint64_t deadline_ns);
+void root_look(struct root_link *link, struct segment_head *head);
+void root_leave(struct root_link *link, const char *reason);
+
+#endif

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's connection to the root.
+//
+// Algorithm: connect, again and again until the root listens; prove the key; hear where the host's
+// segment is, or make it; say that this rank is in; wait for all. Afterwards nobody waits for this
+// connection: whoever waits for a peer looks at it now and then, without waiting, for news of ranks
+// elsewhere. Advantage: no thread in the ranks. Disadvantage: a rank that never waits for a peer
+// hears nothing.
+
+#define _GNU_SOURCE
+#include "core/root.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define RETRY_MS      5 // between two tries to connect, at first
+#define RETRY_MOST_MS 100
+
+struct root_link {
+    int fd;
+    bool lost;
+    int rank;
+    pthread_mutex_t lock; // of those who look
+    struct hello_channel channel;
+    struct hello_key key;
+    char address[256]; // as given
+    uint8_t bytes[HELLO_FRAME_BYTES];
+    size_t have, at;
+};
+
+// ---- Frames ----
+
+static int send_frame(struct root_link *link, const struct hello_frame *frame)
+{
+    // Frames are small and few, so the socket's buffer has room for them.
+    ssize_t sent = send(link->fd, frame->byte, frame->bytes, MSG_NOSIGNAL);
+    if (sent == (ssize_t)frame->bytes)
+        return 0;
+    return leat_fail(-ECONNRESET, "cannot write to the root (rank 0) at %s: %s", link->address,
+                     sent < 0 ? strerror(errno) : "too slow");
+}
+
+static int say(struct root_link *link, const struct hello_event *event)
+{
+    struct hello_frame frame;
+    hello_say(&link->channel, event, &frame);
+    return send_frame(link, &frame);
+}
+
+// 0 with HELLO_NONE: nothing has come; it waits for no byte.
+static int next_event(struct root_link *link, struct hello_event *event)
+{
+    for (;;) {
+        size_t used;
+        int error = hello_take(&link->channel, &link->key, leat_build_id(), link->bytes + link->at,
+                               link->have - link->at, &used, event);
+        link->at += used;
+        if (error || event->kind != HELLO_NONE)
+            return error;
+        ssize_t got = recv(link->fd, link->bytes, sizeof link->bytes, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return 0;
+        if (got <= 0)
+            return leat_fail(-ECONNRESET, "the link to the root (rank 0) at %s %s%s", link->address,
+                             got ? "was cut: " : "was closed", got ? strerror(errno) : "");
+        link->at = 0;
+        link->have = (size_t)got;
+    }
+}
+
+// The next frame, which has to be of a kind; REFUSED and GONE end the start.
+static int await_event(struct root_link *link, uint64_t deadline_ns, struct hello_event *event)
+{
+    for (;;) {
+        int error = next_event(link, event);
+        if (error)
+            return error;
+        if (event->kind == HELLO_REFUSED)
+            return leat_fail(-ECONNREFUSED, "the root (rank 0) at %s says: %s", link->address,
+                             event->text);
+        if (event->kind == HELLO_GONE)
+            return leat_fail(-ECONNRESET, "the job has not begun: rank %u %s", event->rank,
+                             event->text);
+        if (event->kind != HELLO_NONE)
+            return 0;
+        struct pollfd poller = {.fd = link->fd, .events = POLLIN};
+        if (poll(&poller, 1, leat_poll_ms(deadline_ns)) == 0)
+            return leat_fail(-ETIMEDOUT, "the root (rank 0) at %s does not answer", link->address);
+    }
+}
+
+// ---- Joining ----
+
+static int wait_writable(int fd, uint64_t deadline_ns)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLOUT};
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    int ready = poll(&poller, 1, leat_poll_ms(deadline_ns));
+    if (ready <= 0)
+        return ready ? -errno : -ETIMEDOUT;
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+    return -error;
+}
+
+static int connect_to(struct root_link *link, const struct addrinfo *at, uint64_t deadline_ns)
+{
+    link->fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (link->fd < 0)
+        return -errno;
+    int error = connect(link->fd, at->ai_addr, at->ai_addrlen) ? -errno : 0;
+    if (error == -EINPROGRESS)
+        error = wait_writable(link->fd, deadline_ns);
+    if (error) {
+        close(link->fd);
+        link->fd = -1;
+    }
+    return error;
+}
+
+static int shake_hands(struct root_link *link, const struct hello_claim *claim,
+                       uint64_t deadline_ns, struct hello_event *event)
+{
+    uint8_t nonce[HELLO_NONCE_BYTES];
+    struct hello_frame frame;
+    if (getrandom(nonce, sizeof nonce, 0) != sizeof nonce)
+        return leat_fail(-errno, "getrandom: %s", strerror(errno));
+    hello_make(&link->channel, claim, nonce, &frame);
+    link->at = link->have = 0;
+    int error = send_frame(link, &frame);
+    if (!error)
+        error = await_event(link, deadline_ns, event);
+    if (error)
+        return error;
+    hello_make_proof(&link->channel, &link->key, &frame);
+    error = send_frame(link, &frame);
+    return error ? error : await_event(link, deadline_ns, event);
+}
+
+// Not there yet, or so beset by strangers that it has dropped this rank among them.
+static bool worth_another_try(int error)
+{
+    return error == -ECONNREFUSED || error == -ECONNRESET || error == -ETIMEDOUT ||
+           error == -EHOSTUNREACH || error == -ENETUNREACH || error == -EPIPE;
+}
+
+static int meet_root(struct root_link *link, const struct hello_claim *claim,
+                     const struct addrinfo *found, uint64_t deadline_ns, struct hello_event *event)
+{
+    for (int pause_ms = RETRY_MS;;
+         pause_ms = pause_ms * 2 < RETRY_MOST_MS ? pause_ms * 2 : RETRY_MOST_MS) {
+        int error = -EHOSTUNREACH;
+        bool refused = false;
+        for (const struct addrinfo *at = found; at && error; at = at->ai_next) {
+            error = connect_to(link, at, deadline_ns);
+            if (error) {
+                leat_fail(error, "cannot reach the root (rank 0) at %s: %s; is rank 0 started?",
+                          link->address, strerror(-error));
+                continue;
+            }
+            root_watch_link(link->fd, 30);
+            error = shake_hands(link, claim, deadline_ns, event);
+            refused = event->kind == HELLO_REFUSED;
+            if (error)
+                close(link->fd);
+        }
+        if (!error || refused)
+            return error;
+        if (!worth_another_try(error) || leat_now_ns() >= deadline_ns)
+            return leat_fail_in(error, "LEAT_ROOT=%s", link->address);
+        int left_ms = leat_poll_ms(deadline_ns);
+        poll(NULL, 0, pause_ms < left_ms ? pause_ms : left_ms);
+    }
+}
+
+static int find_seat(struct root_link *link, const struct root_options *options,
+                     const struct config *config, const struct hello_event *event,
+                     uint64_t deadline_ns, struct seat *seat)
+{
+    if (event->kind == HELLO_FOLLOW) {
+        *seat = (struct seat){.listener = -1};
+        return leat_seat_take(event->seat, event->job, options->rank_count, deadline_ns,
+                              &seat->segment);
+    }
+    if (event->kind != HELLO_LEAD)
+        return leat_fail(-EPROTO, "the root (rank 0) at %s sent a frame of kind %d too early",
+                         link->address, event->kind);
+    int error = leat_seat_make(config, options->rank_count, event->job, seat);
+    if (error)
+        return error;
+    struct hello_event answer = {.kind = HELLO_SEAT};
+    memcpy(answer.seat, seat->name, sizeof answer.seat);
+    error = say(link, &answer);
+    if (error) {
+        leat_seat_close(seat);
+        leat_segment_release(seat->segment);
+    }
+    return error;
+}
+
+static void free_link(struct root_link *link)
+{
+    if (link->fd >= 0)
+        close(link->fd);
+    pthread_mutex_destroy(&link->lock);
+    free(link);
+}
+
+int root_join(const struct root_options *options, const struct config *config, uint64_t deadline_ns,
+              struct seat *seat, struct root_link **joined)
+{
+    struct addrinfo *found;
+    struct hello_event event = {0};
+    struct hello_claim claim = {.rank = (uint32_t)options->rank,
+                                .size = (uint32_t)options->rank_count};
+    snprintf(claim.build, sizeof claim.build, "%s", leat_build_id());
+    memcpy(claim.host, options->host, sizeof claim.host);
+    int error = root_resolve(options->address, false, &found);
+    if (error)
+        return error;
+    struct root_link *link = calloc(1, sizeof *link);
+    if (!link) {
+        freeaddrinfo(found);
+        return leat_fail(-ENOMEM, "no memory for the link to the root");
+    }
+    pthread_mutex_init(&link->lock, NULL);
+    link->fd = -1;
+    link->rank = options->rank;
+    link->key = options->key;
+    snprintf(link->address, sizeof link->address, "%s", options->address);
+    error = meet_root(link, &claim, found, deadline_ns, &event);
+    freeaddrinfo(found);
+    if (error) {
+        link->fd = -1;
+    } else {
+        root_watch_link(link->fd, options->timeout_s);
+        error = find_seat(link, options, config, &event, deadline_ns, seat);
+    }
+    if (error) {
+        free_link(link);
+        return error;
+    }
+    *joined = link;
+    return 0;
+}
+
+int root_arrive(struct root_link *link, struct seat *seat, uint64_t deadline_ns)
+{
+    struct hello_event event = {.kind = HELLO_READY};
+    int error = say(link, &event);
+    if (!error && seat->listener >= 0)
+        error = leat_seat_serve(seat, link->fd, deadline_ns);
+    if (!error)
+        error = await_event(link, deadline_ns, &event);
+    leat_seat_close(seat);
+    if (error == -ETIMEDOUT) {
+        char missing[160];
+        leat_absent_ranks(seat->segment->head, false, missing, sizeof missing);
+        return leat_fail(error,
+                         "the job at LEAT_ROOT=%s is not complete: %s have not come to this host; "
+                         "rank 0 says who is missing everywhere",
+                         link->address, missing);
+    }
+    return error;
+}
+
+// ---- Afterwards ----
+
+static void lose(struct root_link *link, struct segment_head *head)
+{
+    char text[320];
+    link->lost = true;
+    snprintf(text, sizeof text, "was lost: %.300s", leat_error_detail());
+    leat_rank_gone(head, 0, RANK_LOST, text);
+    // Nobody tells us about the others any more.
+    for (uint32_t rank = 1; rank < head->rank_count; rank++)
+        leat_rank_gone(head, (int)rank, RANK_LOST, text);
+}
+
+void root_look(struct root_link *link, struct segment_head *head)
+{
+    if (pthread_mutex_trylock(&link->lock))
+        return; // somebody is looking
+    while (!link->lost) {
+        struct hello_event event;
+        if (next_event(link, &event))
+            lose(link, head);
+        else if (event.kind == HELLO_NONE)
+            break;
+        else if (event.kind == HELLO_GONE && event.rank < head->rank_count)
+            leat_rank_gone(head, (int)event.rank,
+                           event.end == END_DIED     ? RANK_LOST
+                           : event.end == END_FAILED ? RANK_FAILED
+                                                     : RANK_UNHARMED,
+                           event.text);
+    }
+    pthread_mutex_unlock(&link->lock);
+}
+
+void root_leave(struct root_link *link, const char *reason)
+{
+    struct hello_event event = {.kind = HELLO_LEAVE, .end = reason ? END_FAILED : END_LEFT};
+    snprintf(event.text, sizeof event.text, "%s", reason ? reason : "");
+    // What has come and was not read would turn the good-bye into a reset.
+    uint8_t rest[1024];
+    while (recv(link->fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
+        ;
+    if (!link->lost && !say(link, &event))
+        shutdown(link->fd, SHUT_WR);
+    free_link(link);
+}
