@@ -373,8 +373,12 @@ static void many_small_ranges_beside_a_loop(void **state)
         begin = now_ms();
         int fd = open(stage.path, O_RDONLY | O_CLOEXEC);
         for (size_t i = 0; i < COUNT; i++)
-            assert_int_equal(pread(fd, range[i].buffer.address, BYTES, (off_t)range[i].file_offset),
-                             BYTES);
+            for (size_t done = 0; done < BYTES;) {
+                ssize_t got = pread(fd, memory + i * BYTES + done, BYTES - done,
+                                    (off_t)(range[i].file_offset + done));
+                assert_true(got > 0); // some file systems give less than was asked for
+                done += (size_t)got;
+            }
         close(fd);
         took = now_ms() - begin;
         loop = took < loop ? took : loop;
