@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher: forks the ranks of a job and watches over them.
 //
-// Algorithm: ranks are forked, held at a gate until all of them exist, and then execute the
-// program. The launcher sleeps in sigtimedwait. A rank that fails starts the end of the job: a
-// second's grace in which peers notice by themselves, then SIGTERM, then SIGKILL. As a subreaper
-// the launcher inherits what ranks leave behind, and ends that too when it ends a job. Advantage:
-// no daemon, no sockets, no threads; ranks stay in the terminal's process group, so Ctrl-C and
-// Ctrl-Z mean what they mean for any program. Disadvantage: one host, and when the launcher is
-// killed by force, only the ranks themselves die with it.
+// Algorithm: all of this is in the keeper, a child of the caller (launch_front.h). Ranks are
+// forked, held at a gate until all of them exist, and then execute the program. The keeper sleeps
+// in sigtimedwait. A rank that fails starts the end of the job: a second's grace in which peers
+// notice by themselves, then SIGTERM, then SIGKILL. As a subreaper the keeper inherits what ranks
+// leave behind, and ends that too when it ends a job; at the front's death it ends all at once.
+// Advantage: no daemon, no sockets, no threads; ranks stay in the terminal's process group, so
+// Ctrl-C and Ctrl-Z mean what they mean for any program. Disadvantage: one host.
 
 #define _GNU_SOURCE
 #include "core/launch.h"
 
 #include "core/bootstrap.h"
+#include "core/launch_front.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -32,8 +33,6 @@
 #define KILL_NS       (5000 * MILLISECOND)
 #define SAME_PRESS_NS (50 * MILLISECOND)
 #define TICK_NS       20000000L
-
-#define BYSTANDERS 256
 
 enum phase { PHASE_RUNNING, PHASE_GRACE, PHASE_TERM, PHASE_KILL, PHASE_GIVEN_UP };
 
@@ -58,12 +57,7 @@ struct launcher {
     uint64_t interrupted_ns;
     int gate[2];   // ranks read its end of file: all have been forked
     int report[2]; // ranks write why they could not execute the program
-    sigset_t signals, old_signals;
-    struct sigaction old_child;
-    int old_subreaper;
-    // Children that this process had before (a shell may execute leat with some).
-    pid_t bystander[BYSTANDERS];
-    size_t bystander_count;
+    struct launch_front front;
 };
 
 struct exec_failure {
@@ -77,19 +71,6 @@ bool leat_launched(void)
 
 // ---- Children beyond the ranks ----
 
-// Fills `pids` with this thread's children. 0 where the kernel does not list them.
-static size_t list_children(pid_t *pids, size_t capacity)
-{
-    FILE *file = fopen("/proc/thread-self/children", "re");
-    size_t count = 0;
-    if (!file)
-        return 0;
-    while (count < capacity && fscanf(file, "%d", &pids[count]) == 1)
-        count++;
-    fclose(file);
-    return count;
-}
-
 static int find_rank(const struct launcher *launcher, pid_t pid)
 {
     for (int rank = 0; rank < launcher->options->rank_count; rank++)
@@ -98,24 +79,14 @@ static int find_rank(const struct launcher *launcher, pid_t pid)
     return -1;
 }
 
-static bool is_bystander(const struct launcher *launcher, pid_t pid)
-{
-    for (size_t i = 0; i < launcher->bystander_count; i++)
-        if (launcher->bystander[i] == pid)
-            return true;
-    return false;
-}
-
 // Sends a signal (0: none) to what ranks have left behind; how many there are.
 static int signal_orphans(const struct launcher *launcher, int number)
 {
-    pid_t pids[BYSTANDERS];
-    size_t count = list_children(pids, BYSTANDERS);
+    pid_t pids[LAUNCH_CHILDREN];
+    size_t count = leat_list_children(pids, LAUNCH_CHILDREN);
     int orphans = 0;
-    if (launcher->bystander_count == BYSTANDERS)
-        return 0; // there may have been more, so strangers could not be told apart
     for (size_t i = 0; i < count; i++)
-        if (find_rank(launcher, pids[i]) < 0 && !is_bystander(launcher, pids[i])) {
+        if (find_rank(launcher, pids[i]) < 0) {
             orphans++;
             if (number)
                 kill(pids[i], number);
@@ -131,30 +102,6 @@ static void signal_ranks(const struct launcher *launcher, int number)
 }
 
 // ---- Start ----
-
-static void restore_signals(const struct launcher *launcher)
-{
-    sigaction(SIGCHLD, &launcher->old_child, NULL);
-    pthread_sigmask(SIG_SETMASK, &launcher->old_signals, NULL);
-}
-
-// Signals are blocked and fetched, so none can arrive between a look and a sleep.
-static void take_signals(struct launcher *launcher)
-{
-    static const int handed_on[] = {SIGINT, SIGTERM, SIGHUP};
-    sigemptyset(&launcher->signals);
-    sigaddset(&launcher->signals, SIGCHLD);
-    for (size_t i = 0; i < sizeof handed_on / sizeof *handed_on; i++) {
-        // A signal that our parent ignores for us (nohup, a shell's background job) stays ignored.
-        struct sigaction action;
-        if (!sigaction(handed_on[i], NULL, &action) && action.sa_handler != SIG_IGN)
-            sigaddset(&launcher->signals, handed_on[i]);
-    }
-    // Ignored SIGCHLD would let the kernel reap ranks before their status is read.
-    struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigaction(SIGCHLD, &plain, &launcher->old_child);
-    pthread_sigmask(SIG_BLOCK, &launcher->signals, &launcher->old_signals);
-}
 
 static void set_environment(const struct launcher *launcher, int rank)
 {
@@ -188,7 +135,8 @@ static _Noreturn void become_rank(const struct launcher *launcher, int rank)
     // Where Yama restricts cross-memory attach to descendants, this opens it to the launcher's: the
     // other ranks. Kernels without Yama refuse the call and need none.
     prctl(PR_SET_PTRACER, (unsigned long)launcher->self, 0, 0, 0);
-    restore_signals(launcher);
+    sigaction(SIGCHLD, &launcher->front.old_child, NULL);
+    pthread_sigmask(SIG_SETMASK, &launcher->front.old_signals, NULL);
     if (rank > 0)
         read_nothing();
     set_environment(launcher, rank);
@@ -409,17 +357,30 @@ static bool unfinished(const struct launcher *launcher)
            (launcher->phase != PHASE_RUNNING && signal_orphans(launcher, 0) > 0);
 }
 
+// Only the kernel tells it so; anybody may send the signal.
+static void end_without_front(struct launcher *launcher)
+{
+    if (leat_front_there(&launcher->front) || launcher->phase >= PHASE_KILL)
+        return;
+    leat_log(launcher->log_level, LOG_ERROR, -1,
+             "the launcher (pid %d) was killed, so its %d ranks are ended",
+             (int)launcher->front.self, launcher->alive);
+    begin_phase(launcher, PHASE_KILL);
+}
+
 static void watch(struct launcher *launcher)
 {
     static const struct timespec tick = {.tv_nsec = TICK_NS};
     while (unfinished(launcher)) {
         siginfo_t info;
         bool ending = launcher->phase != PHASE_RUNNING;
-        int number = sigtimedwait(&launcher->signals, &info, ending ? &tick : NULL);
+        int number = sigtimedwait(&launcher->front.signals, &info, ending ? &tick : NULL);
         if (number == SIGINT)
             interrupt(launcher, &info);
         else if (number == SIGTERM || number == SIGHUP)
             signal_ranks(launcher, number);
+        else if (number == LAUNCH_FRONT_GONE)
+            end_without_front(launcher);
         reap(launcher);
         escalate(launcher);
     }
@@ -469,25 +430,24 @@ static void close_pair(const int pair[2])
             close(pair[end]);
 }
 
-static int run(struct launcher *launcher)
+// In the keeper.
+static int keep(void *argument, int *exit_status)
 {
+    struct launcher *launcher = argument;
+    launcher->self = getpid();
     if (pipe2(launcher->gate, O_CLOEXEC) || pipe2(launcher->report, O_CLOEXEC))
         return leat_fail(-errno,
                          "cannot make a pipe for the ranks: %s; raise the limit on open "
                          "files (ulimit -n)",
                          strerror(errno));
-    launcher->bystander_count = list_children(launcher->bystander, BYSTANDERS);
-    if (prctl(PR_GET_CHILD_SUBREAPER, &launcher->old_subreaper, 0, 0, 0))
-        launcher->old_subreaper = 0;
-    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    take_signals(launcher);
     int error = fork_ranks(launcher);
     if (!error) {
         open_gate(launcher);
         watch(launcher);
     }
-    restore_signals(launcher);
-    prctl(PR_SET_CHILD_SUBREAPER, (unsigned long)launcher->old_subreaper, 0, 0, 0);
+    close_pair(launcher->gate);
+    close_pair(launcher->report);
+    *exit_status = launcher->exit_status;
     return error;
 }
 
@@ -496,19 +456,25 @@ int leat_launch(const struct launch_options *options, int *exit_status)
     int error = check_options(options);
     if (error)
         return error;
-    struct launcher launcher = {
-        .options = options, .self = getpid(), .gate = {-1, -1}, .report = {-1, -1}};
+    struct launcher launcher = {.options = options, .gate = {-1, -1}, .report = {-1, -1}};
     error = make_segment(&launcher);
     if (error)
         return error;
     launcher.rank = calloc((size_t)options->rank_count, sizeof *launcher.rank);
-    error = launcher.rank ? run(&launcher)
-                          : leat_fail(-ENOMEM, "no memory to watch %d ranks", options->rank_count);
-    close_pair(launcher.gate);
-    close_pair(launcher.report);
+    if (launcher.rank) {
+        int status = 0;
+        bool forked = true;
+        leat_front_begin(&launcher.front, launcher.log_level);
+        error = leat_front_run(&launcher.front, keep, &launcher, &forked, &status);
+        leat_front_end(&launcher.front);
+        if (!forked)
+            fork_failed(0, options->rank_count, -error);
+        if (!error)
+            *exit_status = status;
+    } else {
+        error = leat_fail(-ENOMEM, "no memory to watch %d ranks", options->rank_count);
+    }
     leat_segment_release(launcher.segment);
     free(launcher.rank);
-    if (!error)
-        *exit_status = launcher.exit_status;
     return error;
 }

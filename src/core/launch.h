@@ -24,7 +24,8 @@ struct launch_options {
  * dies or fails is marked in the segment (peers' waits end with -ECONNRESET), named on stderr, and
  * after a second's grace the others are ended, first with SIGTERM, then SIGKILL; so are processes
  * that ranks left behind. SIGINT, SIGTERM and SIGHUP are handed on; a second SIGINT kills at once.
- * Should the launcher itself be killed, the kernel ends the ranks (not what they started in turn).
+ * Should the launcher itself be killed, its keeper, a child of it, ends the ranks and what they
+ * have started.
  *
  * *exit_status: 0 when every rank returned 0, else the first failing rank's status, 128 + signal
  * when it was killed. A program that cannot be executed is named on stderr and gives 127 (not

@@ -362,6 +362,18 @@ pid_t job_pid(const struct job *job, const char *who)
     return -1;
 }
 
+pid_t job_parent(pid_t pid)
+{
+    char path[48];
+    int parent = -1;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d (%*[^)]) %*c %d", &parent), 1);
+    fclose(file);
+    return parent;
+}
+
 void job_read_error(struct job *job, char *text, size_t bytes)
 {
     ssize_t got = read(job->errors, text, bytes - 1);

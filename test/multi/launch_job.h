@@ -62,6 +62,8 @@ void job_start_role(struct job *job, int rank_count, bool survive, char *const a
 void job_await_lines(struct job *job, int lines);
 /* The process that has reported itself as "WHO PID". */
 pid_t job_pid(const struct job *job, const char *who);
+/* The parent of a process, from /proc. */
+pid_t job_parent(pid_t pid);
 /* One line, or more, of standard error, which job_finish then does not see. */
 void job_read_error(struct job *job, char *text, size_t bytes);
 

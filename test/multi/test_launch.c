@@ -183,6 +183,41 @@ static void test_a_killed_launcher_takes_the_ranks_along(void **state)
     expect_ended_soon(since_ms);
 }
 
+// What ranks have started, too: end of file comes when the last of them has ended.
+static void kill_one_launcher(bool keeper, int expected_signal, const char *words)
+{
+    struct job job;
+    if (access("/proc/thread-self/children", R_OK) != 0) {
+        print_message("skipped: this kernel does not list a process's children\n");
+        skip();
+    }
+    job_start_role(&job, 3, false, JOB_ROLE("with_child"));
+    job_await_lines(&job, 6);
+    pid_t victim = keeper ? job_parent(job_pid(&job, "1")) : job.launcher;
+    assert_true(keeper ? victim != job.launcher && job_parent(victim) == job.launcher : true);
+    uint64_t since_ms = job_now_ms();
+    kill(victim, SIGKILL);
+    int status = job_finish_raw(&job);
+    if (keeper)
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 128 + expected_signal);
+    else
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == expected_signal);
+    expect_ended_soon(since_ms);
+    job_expect_words(job.error_text, words);
+}
+
+static void test_a_killed_launcher_takes_along_what_ranks_have_started(void **state)
+{
+    (void)state;
+    kill_one_launcher(false, SIGKILL, "was killed, so its 3 ranks are ended");
+}
+
+static void test_a_killed_keeper_takes_along_what_ranks_have_started(void **state)
+{
+    (void)state;
+    kill_one_launcher(true, SIGKILL, "the keeper of the ranks (pid ");
+}
+
 static void test_survivors_go_on_when_asked_to(void **state)
 {
     (void)state;
@@ -386,6 +421,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stopped_ranks_are_ended),
         cmocka_unit_test(test_what_ranks_left_behind_is_ended),
         cmocka_unit_test(test_a_killed_launcher_takes_the_ranks_along),
+        cmocka_unit_test(test_a_killed_launcher_takes_along_what_ranks_have_started),
+        cmocka_unit_test(test_a_killed_keeper_takes_along_what_ranks_have_started),
         cmocka_unit_test(test_survivors_go_on_when_asked_to),
         cmocka_unit_test(test_sigterm_is_handed_on),
         cmocka_unit_test(test_sigint_is_handed_on_and_a_second_one_kills),
