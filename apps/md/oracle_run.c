@@ -137,7 +137,7 @@ int md_run_oracle(const struct md_options *options)
     as_it_stands.steps = 0;
     int error = md_check_outputs(options);
     if (!error)
-        error = md_system_load(&as_it_stands, true, &system);
+        error = md_system_load(NULL, &as_it_stands, true, &system);
     if (!error)
         error = unfold(&system, &oracle);
     if (!error) {

@@ -7,8 +7,10 @@
 #include "md/report.h"
 
 #include "core/error.h"
+#include "file/internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *const md_phase_names[PHASE_COUNT] = {
@@ -60,6 +62,16 @@ static void book_paths(const leat_stats *stats, const leat_path_report *rows, do
             }
 }
 
+// Files have rows of their own; they lead to no rank, so no question about one lists them.
+static void add_file_rows(leat_path_report *rows)
+{
+    for (int r = 0; r < FILE_ROWS; r++) {
+        leat_path_row *row = &rows->row[rows->row_count++];
+        snprintf(row->name, sizeof row->name, "%s", file_paths[r]->name);
+        snprintf(row->reason, sizeof row->reason, "files");
+    }
+}
+
 static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD_COUNT])
 {
     leat_stats stats = {.size = sizeof stats};
@@ -70,6 +82,7 @@ static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD
     error = md_agree(rank, error);
     if (error)
         return error;
+    add_file_rows(rows);
     memset(word, 0, WORD_COUNT * sizeof *word);
     for (int p = 0; p < PHASE_COUNT; p++)
         word[WORD_PHASE + p] = md_clock_phase_us(&rank->clock, (enum md_phase)p);
@@ -112,9 +125,10 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     report->has_drift = report->steps >= 100 && isfinite(slope);
     report->drift = slope / (double)report->atoms;
     set_times(rank, word, report);
-    report->path_count = rows.row_count;
     for (int r = 0; r < rows.row_count; r++) {
-        struct md_path *path = &report->path[r];
+        if (r >= rows.row_count - FILE_ROWS && !(word[WORD_OPERATIONS + r] > 0.0))
+            continue;
+        struct md_path *path = &report->path[report->path_count++];
         memcpy(path->name, rows.row[r].name, sizeof path->name);
         memcpy(path->reason, rows.row[r].reason, sizeof path->reason);
         path->chosen = rows.row[r].chosen != 0;

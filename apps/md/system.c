@@ -123,13 +123,14 @@ static void compare_names(const struct md_options *options, const struct md_syst
                  options->gro, options->top, (long long)different, (long long)first + 1);
 }
 
-static int read_files(const struct md_options *options, bool notes, struct md_system *system)
+static int read_files(leat_job *job, const struct md_options *options, bool notes,
+                      struct md_system *system)
 {
     int error = md_settings_read(options->mdp, &system->settings);
     if (!error)
         error = read_topology(options, system);
     if (!error)
-        error = gro_read(options->gro, &system->input);
+        error = md_coordinates_read(job, options->gro, &system->input);
     if (error)
         return error;
     if (system->input->atom_count != system->topology->atom_count)
@@ -256,9 +257,10 @@ static int couple_steps(const struct md_settings *settings)
     return count;
 }
 
-int md_system_load(const struct md_options *options, bool notes, struct md_system *system)
+int md_system_load(leat_job *job, const struct md_options *options, bool notes,
+                   struct md_system *system)
 {
-    int error = read_files(options, notes, system);
+    int error = read_files(job, options, notes, system);
     if (error)
         return error;
     struct md_settings *settings = &system->settings;

@@ -46,15 +46,21 @@ struct md_system {
 };
 
 /*
- * Reads settings, topology and coordinates, repeats them, and derives the rest. `notes` says what
- * the user should know (on one rank). Frees nothing on failure: md_system_free takes what there is.
+ * Reads settings, topology and coordinates (through the files of `job`; NULL: as a stream), repeats
+ * them, and derives the rest. `notes` says what the user should know (on one rank). Frees nothing
+ * on failure: md_system_free takes what there is.
  *
  * -EINVAL the files do not fit together, or a text is malformed; -ENOTSUP something the driver does
  * not do; -EDOM the cut-off is over half the distance between nearest images of an atom, or without
  * images the list cut-off over half the shortest box edge.
  */
-int md_system_load(const struct md_options *options, bool notes, struct md_system *system);
+int md_system_load(leat_job *job, const struct md_options *options, bool notes,
+                   struct md_system *system);
 void md_system_free(struct md_system *system);
+
+/* ---- coordinates.c ---- */
+/* Errors as of leat_file_read and gro_read. */
+int md_coordinates_read(leat_job *job, const char *path, struct gro **gro);
 
 /* ---- list_radius.c ---- */
 /* Sets list_nm, inner_nm and inner_calls. Needs everything else in place. */

@@ -123,7 +123,7 @@ static int load(struct md_rank *rank)
 {
     int error = md_check_outputs(rank->options);
     if (!error)
-        error = md_system_load(rank->options, true, &rank->system);
+        error = md_system_load(rank->job, rank->options, true, &rank->system);
     return error || rank->rank_count == 1 ? error : pack(rank);
 }
 

@@ -228,7 +228,8 @@ static void rank_with_input(struct rank_thread *self)
         error = md_agree(rank, md_domain_open(rank));
     rank_check(self, !error, "%s", leat_error_detail());
     rank_check(self, (rank->system.input != NULL) == (self->rank == 0), "who has coordinates");
-    if (rank_check(self, !md_system_load(&options, false, &read), "%s", leat_error_detail()) &&
+    if (rank_check(self, !md_system_load(NULL, &options, false, &read), "%s",
+                   leat_error_detail()) &&
         !error)
         compare_systems(self, &read, &rank->system);
     const struct md_atoms *atoms = &rank->domain.atoms;
