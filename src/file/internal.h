@@ -42,6 +42,7 @@ struct file_memory {
     enum copies_memory kind; /* of the host, pinned, a GPU's, managed */
     int gpu;                 /* its number; -1: the host */
     bool registered;         /* with cuFile */
+    char *base;              /* where what is registered begins */
 };
 
 /* Finds what lies behind a buffer: -ERANGE, -ESTALE (regions), -EINVAL (nothing), -ENOTSUP (named

@@ -85,8 +85,10 @@ void file_buffer_look(struct leat_job *job, struct file_memory *memory, uint64_t
     for (const struct file_buffer *buffer = job->file_buffers; buffer; buffer = buffer->next) {
         const char *start = buffer->memory.address;
         if (buffer->memory.registered && memory->address >= start && bytes <= buffer->bytes &&
-            (uint64_t)(memory->address - start) <= buffer->bytes - bytes)
+            (uint64_t)(memory->address - start) <= buffer->bytes - bytes) {
             memory->registered = true;
+            memory->base = buffer->memory.address;
+        }
     }
     pthread_mutex_unlock(&job->file_lock);
 }
