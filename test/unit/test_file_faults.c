@@ -207,28 +207,25 @@ static void a_file_without_direct_descriptors_goes_the_other_way(void **state)
 // ---- Files that change meanwhile ----
 
 static struct {
-    const char *path;
-    uint64_t at, bytes;
+    const char *path; /* taken by whoever changes it */
+    uint64_t bytes;
 } change;
 
-// Once a read has come as far as `at`, the file has another length.
+// At the first read, the file gets another length.
 static void change_length(uint64_t offset)
 {
-    if (change.path && offset >= change.at) {
-        const char *path = change.path;
-        change.path = NULL;
-        if (truncate(path, (off_t)change.bytes))
-            abort();
-    }
+    (void)offset;
+    const char *path = __atomic_exchange_n(&change.path, NULL, __ATOMIC_ACQ_REL);
+    if (path && truncate(path, (off_t)change.bytes))
+        abort();
 }
 
 static void read_shrinking(const struct way *way, struct stage *stage)
 {
     if (strcmp(way->path, "buffered") != 0 || way->device)
         return; // the hook is called by preads of the calling thread
-    change.path = stage->path;
-    change.at = 0;
     change.bytes = 500000;
+    __atomic_store_n(&change.path, stage->path, __ATOMIC_RELEASE);
     leat_file_options options = {.size = sizeof options, .task_bytes = FILE_BYTES};
     leat_file *file = stage_open(stage, &options);
     stage_read_checked(stage, file, 0, FILE_BYTES, 500000);
