@@ -14,9 +14,12 @@ int bench_p2p(int argc, char **argv);
 int bench_coll(int argc, char **argv);
 int bench_memory(int argc, char **argv);
 int bench_flood(int argc, char **argv);
+int bench_file(int argc, char **argv);
 
 /* A rank of one: DIRECTORY SIDE [MODE]. */
 int bench_halo_serve(int argc, char **argv);
 int bench_msg_serve(int argc, char **argv);
+/* A side of bench file: WAY [DEVICE], led by lines on standard input. */
+int bench_file_serve(int argc, char **argv);
 
 #endif

@@ -24,6 +24,8 @@ static const struct benchmark benchmarks[] = {
     {"coll", bench_coll, "barrier, broadcast and allreduce"},
     {"memory", bench_memory, "what ranks hold after talking to so many others"},
     {"flood", bench_flood, "messages that nobody receives yet: what they cost"},
+    {"file", bench_file, "files into memory of a device"},
+    {"file-side", bench_file_serve, NULL},
     {"halo-rank", bench_halo_serve, NULL},
     {"msg-rank", bench_msg_serve, NULL},
 };
@@ -32,13 +34,14 @@ static const struct benchmark benchmarks[] = {
 
 static const struct option_table table = {
     .command = "bench",
-    .synopsis = "halo|p2p|coll|memory|flood [OPTIONS]",
+    .synopsis = "halo|p2p|coll|memory|flood|file [OPTIONS]",
     .summary =
         "Measures leat and what one would take instead, by turns in one run. halo: the exchange of "
         "boundary atoms; p2p: messages between two ranks; coll: barrier, broadcast and allreduce; "
-        "memory: what a rank holds; flood: what messages cost that nobody receives yet. `leat "
-        "bench "
-        "NAME --help` lists the options of a benchmark.",
+        "memory: what a rank holds; flood: what messages cost that nobody receives yet; file: "
+        "reads "
+        "of files into memory of a device. `leat bench NAME --help` lists the options of a "
+        "benchmark.",
     .stops_at_operand = true,
 };
 
