@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // leat path: which row of the path table leads from each rank to each other, and why.
 //
-// Algorithm: every rank asks for its own row of pairs; rank 0 gathers and prints them.
-// Pairs with the same answer are printed together. Advantage: what is printed is what a program
-// started the same way would get. Disadvantage: all answers, N*N of them, pass through rank 0.
+// Algorithm: every rank asks for its own row of pairs; rank 0 gathers and prints them. Where ranks
+// are on several hosts nothing carries the rows yet, and rank 0 prints its own. Pairs with the same
+// answer are printed together. Advantage: what is printed is what a program started the same way
+// would get. Disadvantage: all answers, N*N of them, pass through rank 0.
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -46,7 +47,8 @@ static const char *const kind_words[KINDS] = {"allocated", "registered", "device
 
 struct survey {
     int rank_count;
-    int kinds; // on the CPU device there is no third one
+    int kinds;      // on the CPU device there is no third one
+    int from_count; // whose rows are there: all ranks', or rank 0's
     bool threads;
     leat_path_report *report; // [from][to][kind]
 };
@@ -68,7 +70,8 @@ static const leat_path_row *taken_row(const leat_path_report *report)
 static int make_survey(struct survey *survey, int rank_count, bool threads)
 {
     size_t pairs = (size_t)rank_count * (size_t)rank_count;
-    *survey = (struct survey){.rank_count = rank_count, .threads = threads};
+    *survey =
+        (struct survey){.rank_count = rank_count, .from_count = rank_count, .threads = threads};
     survey->report = calloc(pairs * KINDS, sizeof *survey->report);
     return survey->report ? 0 : leat_fail(-ENOMEM, "no memory for %zu pairs of ranks", pairs);
 }
@@ -134,9 +137,27 @@ static int collect(leat_job *job, const leat_job_info *info, struct survey *surv
     return error;
 }
 
+// The others stay until rank 0 has asked.
+static int survey_hosts(leat_job *job, int rank, struct survey *survey)
+{
+    survey->from_count = 1;
+    if (rank == 0)
+        return ask(job, 0, survey);
+    leat_region *region;
+    const leat_region_options memory = {.size = sizeof memory, .bytes = LEAT_SIGNAL_BYTES};
+    int error = leat_region_alloc(job, &memory, &region);
+    if (error)
+        return error;
+    const leat_event never = {.signal = {region, 0}, .at_least = 1, .from = 0};
+    error = leat_wait(job, &never, 1, LEAT_WAIT_ALL, -1, NULL);
+    return error == -ECONNRESET ? 0 : error;
+}
+
 static int survey_job(leat_job *job, const leat_job_info *info, struct survey *survey)
 {
     int error = make_survey(survey, info->rank_count, info->thread_ranks > 1);
+    if (!error && job->first_away >= 0)
+        return survey_hosts(job, info->rank, survey);
     // Whether memory of a process may be read shows once that process has joined.
     if (!error)
         error = leat_barrier(job);
@@ -178,7 +199,7 @@ static void print_pairs(const struct survey *survey, int kind, int pair)
 {
     int n = survey->rank_count, shown = 0, more = 0;
     printf(" ");
-    for (int other = pair; other < n * n; other++) {
+    for (int other = pair; other < survey->from_count * n; other++) {
         if (!same_answer(survey, kind, pair, other))
             continue;
         if (shown++ < 12)
@@ -203,16 +224,23 @@ static void print_answer(const leat_path_report *report)
     printf("    no path\n");
 }
 
+static const char *ranks_are(const struct survey *survey)
+{
+    return survey->threads                            ? "threads of one process"
+           : survey->from_count == survey->rank_count ? "processes of one host"
+                                                      : "processes of several hosts, as rank 0 "
+                                                        "sees them";
+}
+
 static void print_text(const struct survey *survey)
 {
     int n = survey->rank_count;
-    printf("%d ranks, %s; A>B: from rank A to memory of rank B\n", n,
-           survey->threads ? "threads of one process" : "processes of one host");
+    printf("%d ranks, %s; A>B: from rank A to memory of rank B\n", n, ranks_are(survey));
     for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++) {
         static const char *const headings[KINDS] = {"allocated by leat", "registered by its owner",
                                                     "of the owner's GPU, allocated by leat"};
         printf("\nmemory %s\n", headings[kind]);
-        for (int pair = 0; pair < n * n; pair++) {
+        for (int pair = 0; pair < survey->from_count * n; pair++) {
             int before = 0;
             while (before < pair && !same_answer(survey, kind, before, pair))
                 before++;
@@ -240,13 +268,14 @@ static json_t *describe_pair(const struct survey *survey, int from, int to, int 
 static int print_json(const struct survey *survey)
 {
     json_t *pairs = json_array();
-    for (int from = 0; from < survey->rank_count; from++)
+    for (int from = 0; from < survey->from_count; from++)
         for (int to = 0; to < survey->rank_count; to++)
             for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++)
                 json_array_append_new(pairs, describe_pair(survey, from, to, kind));
     json_t *whole =
-        json_pack("{s:s, s:i, s:s, s:o}", "schema", "leat.path/1", "ranks", survey->rank_count,
-                  "ranks_are", survey->threads ? "threads" : "processes", "pairs", pairs);
+        json_pack("{s:s, s:i, s:s, s:b, s:o}", "schema", "leat.path/1", "ranks", survey->rank_count,
+                  "ranks_are", survey->threads ? "threads" : "processes", "several_hosts",
+                  survey->from_count < survey->rank_count, "pairs", pairs);
     if (!whole)
         return leat_fail(-ENOMEM, "no memory for the report");
     json_dumpf(whole, stdout, JSON_INDENT(2));
@@ -258,7 +287,7 @@ static int print_json(const struct survey *survey)
 // Names the first pair without a path.
 static int check_all_reached(const struct survey *survey)
 {
-    for (int from = 0; from < survey->rank_count; from++)
+    for (int from = 0; from < survey->from_count; from++)
         for (int to = 0; to < survey->rank_count; to++)
             for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++)
                 if (!taken_row(report_at(survey, from, to, kind)))

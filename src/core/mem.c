@@ -252,6 +252,8 @@ int leat_region_register(leat_job *job, const leat_region_options *options, leat
                          "leat_region_register needs an address, or a name and an owner from 0 to "
                          "%d (got %d)",
                          job->rank_count - 1, full.owner);
+    if (leat_rank_away(job, full.owner)) // its directory of regions is not here either
+        return leat_path_choose(job, full.owner, REGION_ARENA, NULL);
     struct slot_view view;
     int slot = find_peer_region(job, &full, &view);
     if (slot < 0)

@@ -97,7 +97,9 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     struct msg_tuning tuning;
     struct msg_net *net;
     tuning_of(&job->config, &tuning);
-    int error = check_budget(job, &tuning);
+    int error = leat_all_here(job, "messages");
+    if (!error)
+        error = check_budget(job, &tuning);
     if (error)
         return error;
     // A mapping, since calloc would touch all of it.

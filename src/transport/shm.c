@@ -37,6 +37,10 @@ static int can_reach(const struct leat_job *job, int peer, enum region_kind kind
         snprintf(reason, LEAT_REASON, "a GPU's memory, which is in no segment");
         return -EHOSTUNREACH;
     }
+    if (leat_rank_away(job, peer)) {
+        snprintf(reason, LEAT_REASON, "the rank is on another host, or in other namespaces");
+        return -EHOSTUNREACH;
+    }
     if (kind == REGION_ARENA || threads) {
         snprintf(reason, LEAT_REASON,
                  threads ? "a thread of this process, one mapping"
