@@ -40,6 +40,7 @@ EOF
 mpi_packages() {
     cat <<'EOF'
 openmpi-bin      command -v mpirun.openmpi
+libpmix-dev      pkg-config --exists pmix
 libopenmpi-dev   command -v mpicc.openmpi
 mpich            command -v mpirun.mpich
 libmpich-dev     command -v mpicc.mpich
@@ -61,6 +62,7 @@ ci_packages() {
 clang            command -v clang
 libclang-rt-dev  false
 util-linux       command -v setarch
+iproute2         command -v ip
 EOF
 }
 

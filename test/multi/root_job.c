@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that a test starts by hand; see root_job.h.
+//
+// Advantage: no launcher takes part. Disadvantage: the test has to end them itself.
+
+#define _GNU_SOURCE
+#include "multi/root_job.h"
+
+#include "core/job.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <leat/halo.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+// ---- Ranks ----
+
+__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
+{
+    char line[1500];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (length > (int)sizeof line - 1)
+        length = sizeof line - 1;
+    if (write(STDOUT_FILENO, line, (size_t)length) != length)
+        _exit(97);
+}
+
+static int play_sum(leat_job *job)
+{
+    double sum = job->rank + 1;
+    int error = leat_reduce(job, REDUCE_SUM, &sum, 1);
+    if (error)
+        tell("sum error %d: %s\n", error, leat_error_detail());
+    else
+        tell("sum %g of rank %d\n", sum, job->rank);
+    return error != 0;
+}
+
+static int play_watch(leat_job *job)
+{
+    leat_region *region;
+    const leat_region_options memory = {.size = sizeof memory, .bytes = LEAT_SIGNAL_BYTES};
+    if (leat_region_alloc(job, &memory, &region))
+        return 2;
+    const leat_event event = {
+        .signal = {region, 0}, .at_least = 1, .from = (job->rank + 1) % job->rank_count};
+    tell("open %d\n", (int)getpid());
+    uint64_t begin_ns = leat_now_ns();
+    int error = leat_wait(job, &event, 1, LEAT_WAIT_ALL, 25, NULL);
+    tell("wait %d after %.2f s: %s\n", error, (double)(leat_now_ns() - begin_ns) * 1e-9,
+         leat_error_detail());
+    return 0;
+}
+
+static int play_idle(leat_job *job)
+{
+    (void)job;
+    tell("open %d\n", (int)getpid());
+    while (pause())
+        ;
+    return 0;
+}
+
+// Points on a ring of ranks along z, sent to the next one and their forces back.
+static int play_halo(leat_job *job)
+{
+    enum { COUNT = 64 };
+    static double home[3 * COUNT];
+    static uint32_t start[COUNT + 1];
+    const leat_groups groups = {COUNT, start};
+    leat_decomposition boxes = {.size = sizeof boxes,
+                                .grid = {1, 1, job->rank_count},
+                                .box_nm = {{3, 0, 0}, {0, 3, 0}, {0, 0, 2.0 * job->rank_count}},
+                                .cutoff_nm = 0.8};
+    for (int i = 0; i < COUNT; i++) {
+        home[3 * i] = home[3 * i + 1] = 0.04 * i;
+        home[3 * i + 2] = 2 * job->rank + 0.03 * i;
+        start[i + 1] = (uint32_t)i + 1;
+    }
+    leat_plan *plan = NULL;
+    leat_halo *halo = NULL;
+    leat_region *region;
+    leat_plan_info info = {.size = sizeof info};
+    int error = leat_plan_build(job, &boxes, &groups, home, &plan);
+    if (!error)
+        error = leat_plan_info_get(plan, &info);
+    const leat_region_options memory = {.size = sizeof memory,
+                                        .bytes = info.element_count * 24ull + 64};
+    if (!error)
+        error = leat_region_alloc(job, &memory, &region);
+    if (!error) {
+        const leat_field field = {
+            .place = {region, 0}, .element = LEAT_F64, .components = 3, .shifted = 1};
+        const leat_halo_options options = {
+            .size = sizeof options, .field_count = 1, .fields = &field};
+        error = leat_halo_open(job, plan, &options, &halo);
+    }
+    tell("open %d\n", (int)getpid());
+    while (!error)
+        error = leat_halo_exchange(halo, 0, LEAT_FORWARD);
+    tell("halo %d: %s\n", error, leat_error_detail());
+    return 1;
+}
+
+static const struct {
+    const char *name;
+    int (*play)(leat_job *job);
+} roles[] = {{"sum", play_sum}, {"watch", play_watch}, {"idle", play_idle}, {"halo", play_halo}};
+
+void root_play_role(int argc, char **argv)
+{
+    if (argc != 3 || strcmp(argv[1], "rank") != 0)
+        return;
+    leat_job *job;
+    alarm(3 * ROOT_LIMIT_MS / 1000); // should the test be killed
+    int error = leat_open(NULL, &job);
+    if (error) {
+        tell("open error %d: %s\n", error, leat_error_detail());
+        _exit(3);
+    }
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (!strcmp(argv[2], roles[i].name)) {
+            int status = roles[i].play(job);
+            leat_close(job, status ? leat_error_detail() : NULL);
+            exit(status);
+        }
+    _exit(4);
+}
+
+// ---- The test's side ----
+
+uint64_t root_now_ms(void)
+{
+    return leat_now_ns() / 1000000;
+}
+
+int root_free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static _Noreturn void be_rank(const struct root_rank_options *options, int out)
+{
+    char root[64];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (options->network && setns(options->network, CLONE_NEWNET))
+        _exit(95);
+    snprintf(root, sizeof root, "%s:%d", options->address ? options->address : "127.0.0.1",
+             options->port);
+    setenv("LEAT_ROOT", root, 1);
+    setenv("LEAT_JOB_KEY", options->key ? options->key : ROOT_KEY, 1);
+    setenv("LEAT_TIMEOUT", options->timeout_s ? options->timeout_s : "20", 1);
+    setenv("LEAT_ARENA", "64M", 1);
+    set_number("LEAT_RANK", options->rank);
+    set_number("LEAT_SIZE", options->size);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    if (!strcmp(options->role, "path"))
+        execl(getenv("LEAT_BIN"), "leat", "path", (char *)NULL);
+    execl("/proc/self/exe", "rank", "rank", options->role, (char *)NULL);
+    _exit(96);
+}
+
+void root_start(struct started *started, const struct root_rank_options *options)
+{
+    int out[2];
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    fflush(NULL);
+    *started = (struct started){.out = out[0]};
+    started->pid = fork();
+    if (started->pid == 0)
+        be_rank(options, out[1]);
+    assert_true(started->pid > 0);
+    close(out[1]);
+}
+
+static bool read_more(struct started *started)
+{
+    struct pollfd poller = {.fd = started->out, .events = POLLIN};
+    if (poll(&poller, 1, ROOT_LIMIT_MS) != 1)
+        fail_msg("the rank said nothing and did not end for %d ms; so far: %s", ROOT_LIMIT_MS,
+                 started->text);
+    ssize_t got = read(started->out, started->text + started->bytes,
+                       sizeof started->text - 1 - started->bytes);
+    if (got > 0)
+        started->bytes += (size_t)got;
+    started->text[started->bytes] = 0;
+    return got > 0;
+}
+
+void root_await(struct started *started, const char *words)
+{
+    while (!strstr(started->text, words))
+        if (!read_more(started))
+            fail_msg("the rank ended and has not said \"%s\": %s", words, started->text);
+}
+
+int root_finish(struct started *started)
+{
+    int status;
+    while (read_more(started))
+        ;
+    close(started->out);
+    assert_int_equal(waitpid(started->pid, &status, 0), started->pid);
+    return status;
+}
+
+void root_expect(const struct started *started, const char *words)
+{
+    if (!strstr(started->text, words))
+        fail_msg("\"%s\" is not in: %s", words, started->text);
+}
+
+int root_count(const char *text, const char *words)
+{
+    int count = 0;
+    for (; (text = strstr(text, words)); text += strlen(words))
+        count++;
+    return count;
+}

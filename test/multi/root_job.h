@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that a test starts by hand: processes of the test's own program with LEAT_ROOT and the
+ * rest in their environment, each with a pipe for what it says.
+ *
+ * Advantage: a test sees each rank's words and status by itself. Disadvantage: ports are looked for
+ * before they are used, so another program may take one in between; the test then fails and says
+ * so.
+ */
+#ifndef LEAT_TEST_MULTI_ROOT_JOB_H
+#define LEAT_TEST_MULTI_ROOT_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ROOT_LIMIT_MS 30000 /* of any single wait; a test that meets it has failed */
+#define ROOT_KEY      "a secret of the test 0123456789"
+
+struct root_rank_options {
+    int port, rank, size;
+    const char *key, *address; /* NULL: ROOT_KEY, 127.0.0.1 */
+    const char *timeout_s;     /* LEAT_TIMEOUT; NULL: 20 */
+    int network;               /* descriptor of a network namespace, or 0 */
+    const char *role;          /* what root_play_role does */
+};
+
+struct started {
+    pid_t pid;
+    int out;
+    char text[16384];
+    size_t bytes;
+};
+
+/*
+ * Plays the role that argv names and does not return, in a process that root_start has started:
+ *   sum    opens, adds up the ranks, prints "sum S of rank R", leaves
+ *   watch  opens, prints "open PID", waits for a signal of the next rank that never comes, prints
+ *          "wait ERROR after S s: DETAIL", leaves
+ *   idle   opens, prints "open PID", stays
+ *   path   is `leat path` (LEAT_BIN)
+ *   halo   opens, prints "open PID", exchanges a halo until that fails; prints "halo ERROR: DETAIL"
+ */
+void root_play_role(int argc, char **argv);
+
+int root_free_port(void);
+void root_start(struct started *started, const struct root_rank_options *options);
+/* Reads until the words have been said. */
+void root_await(struct started *started, const char *words);
+/* Reads to the end; the wait status. */
+int root_finish(struct started *started);
+void root_expect(const struct started *started, const char *words);
+int root_count(const char *text, const char *words);
+uint64_t root_now_ms(void);
+
+#endif

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks in two network namespaces, which leat takes for two hosts: they start by root address, say
+// that no path leads across, and name one another when the link is cut.
+//
+// Making a namespace needs a right (root, or CAP_SYS_ADMIN) and the command ip; without them the
+// tests are skipped.
+
+#define _GNU_SOURCE
+#include "multi/root_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int network[2]; // descriptors of the namespaces
+static pid_t holder[2];
+
+// A process that has a network namespace of its own and does nothing in it; -1 where that is not
+// permitted.
+static pid_t hold_network(void)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (unshare(CLONE_NEWNET))
+            _exit(1);
+        if (write(ready[1], "r", 1) == 1)
+            while (pause())
+                ;
+        _exit(1);
+    }
+    close(ready[1]);
+    bool good = pid > 0 && read(ready[0], &byte, 1) == 1;
+    close(ready[0]);
+    if (!good && pid > 0)
+        waitpid(pid, NULL, 0);
+    return good ? pid : -1;
+}
+
+// Runs `ip` in a namespace; its exit status.
+static int run_ip(int where, const char *arguments)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char command[256];
+        if (where >= 0 && setns(network[where], CLONE_NEWNET))
+            _exit(126);
+        snprintf(command, sizeof command, "ip %s 2>/dev/null", arguments);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static int join_networks(void **state)
+{
+    char command[160], path[64];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        holder[i] = hold_network();
+        if (holder[i] < 0)
+            return 0;
+        snprintf(path, sizeof path, "/proc/%d/ns/net", (int)holder[i]);
+        network[i] = open(path, O_RDONLY | O_CLOEXEC);
+        assert_true(network[i] >= 0);
+    }
+    snprintf(command, sizeof command,
+             "link add leat-a netns %d type veth peer name leat-b netns %d", (int)holder[0],
+             (int)holder[1]);
+    bool linked = run_ip(-1, command) == 0 && run_ip(0, "addr add 10.77.0.1/24 dev leat-a") == 0 &&
+                  run_ip(1, "addr add 10.77.0.2/24 dev leat-b") == 0 &&
+                  run_ip(0, "link set leat-a up") == 0 && run_ip(1, "link set leat-b up") == 0 &&
+                  run_ip(0, "link set lo up") == 0;
+    if (!linked)
+        network[0] = 0;
+    return 0;
+}
+
+static int leave_networks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        if (holder[i] > 0) {
+            kill(holder[i], SIGKILL);
+            waitpid(holder[i], NULL, 0);
+        }
+    return 0;
+}
+
+static void need_networks(void)
+{
+    if (holder[0] > 0 && holder[1] > 0 && network[0])
+        return;
+    print_message("network namespaces cannot be made here, or there is no command ip\n");
+    skip();
+}
+
+static void start(struct started *ranks, const int *where, int count, const char *role)
+{
+    for (int rank = 0; rank < count; rank++)
+        root_start(&ranks[rank], &(struct root_rank_options){.port = 7800,
+                                                             .address = "10.77.0.1",
+                                                             .network = network[where[rank]],
+                                                             .rank = rank,
+                                                             .size = count,
+                                                             .timeout_s = "3",
+                                                             .role = role});
+}
+
+static void test_ranks_of_two_networks_start_and_say_that_no_path_leads_across(void **state)
+{
+    (void)state;
+    need_networks();
+    static struct started ranks[3];
+    start(ranks, (const int[]){0, 1, 0}, 3, "sum");
+    for (int rank = 0; rank < 3; rank++) {
+        int status = root_finish(&ranks[rank]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        char words[96];
+        snprintf(words, sizeof words, "sum error %d: a reduction over all ranks: rank %d is on",
+                 -EHOSTUNREACH, rank == 1 ? 0 : 1);
+        root_expect(&ranks[rank], words);
+    }
+}
+
+static void test_path_shows_why_there_is_none(void **state)
+{
+    (void)state;
+    need_networks();
+    static struct started ranks[3];
+    if (!getenv("LEAT_BIN"))
+        skip();
+    start(ranks, (const int[]){0, 1, 0}, 3, "path");
+    for (int rank = 0; rank < 3; rank++)
+        root_finish(&ranks[rank]);
+    root_expect(&ranks[0], "3 ranks, processes of several hosts");
+    root_expect(&ranks[0], "the rank is on another host, or in other namespaces");
+    root_expect(&ranks[0], "a process of this host, mapped segment");
+    root_expect(&ranks[0], "no path leads from rank 0 to memory allocated by rank 1");
+}
+
+static void test_a_rank_killed_in_the_other_network_is_named(void **state)
+{
+    (void)state;
+    need_networks();
+    static struct started ranks[2];
+    start(ranks, (const int[]){0, 1}, 2, "watch");
+    root_await(&ranks[0], "open ");
+    root_await(&ranks[1], "open ");
+    kill(ranks[1].pid, SIGKILL);
+    uint64_t since_ms = root_now_ms();
+    root_finish(&ranks[1]);
+    root_finish(&ranks[0]);
+    assert_true(root_now_ms() - since_ms < 2000);
+    root_expect(&ranks[0], "wait -104");
+    root_expect(&ranks[0], "rank 1 was lost: its process at 10.77.0.2:");
+}
+
+static void test_a_cut_link_is_an_error_that_names_the_peer(void **state)
+{
+    (void)state;
+    need_networks();
+    static struct started ranks[2];
+    start(ranks, (const int[]){0, 1}, 2, "watch");
+    root_await(&ranks[0], "open ");
+    root_await(&ranks[1], "open ");
+    uint64_t since_ms = root_now_ms();
+    assert_int_equal(run_ip(0, "link set leat-a down"), 0);
+    for (int rank = 0; rank < 2; rank++)
+        root_finish(&ranks[rank]);
+    // LEAT_TIMEOUT is 3 s, and the kernel's clock for it ticks in seconds.
+    uint64_t took_ms = root_now_ms() - since_ms;
+    assert_int_equal(run_ip(0, "link set leat-a up"), 0);
+    if (took_ms > 5000)
+        fail_msg("a cut link was noticed after %d ms only", (int)took_ms);
+    root_expect(&ranks[0], "wait -104");
+    root_expect(&ranks[1], "wait -104");
+    root_expect(&ranks[0], "rank 1 was lost: the link to 10.77.0.2:");
+    root_expect(&ranks[1], "rank 0 was lost: the link to the root (rank 0) at 10.77.0.1:7800");
+    print_message("a cut link was noticed after %d ms\n", (int)took_ms);
+}
+
+int main(int argc, char **argv)
+{
+    root_play_role(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_of_two_networks_start_and_say_that_no_path_leads_across),
+        cmocka_unit_test(test_path_shows_why_there_is_none),
+        cmocka_unit_test(test_a_rank_killed_in_the_other_network_is_named),
+        cmocka_unit_test(test_a_cut_link_is_an_error_that_names_the_peer),
+    };
+    return cmocka_run_group_tests(tests, join_networks, leave_networks);
+}
