@@ -320,6 +320,10 @@ static inline bool file_memory_plain(const struct file_memory *memory)
 /* Gives back what the lane holds. */
 void file_lane_free(struct file_lane *lane);
 void file_ring_free(struct file_ring *ring); /* uring.c */
+#define FILE_RING_DEPTH 32
+struct uring;
+/* The lane's ring, which is empty between tasks; NULL where the kernel refuses it. (uring.c) */
+struct uring *file_lane_uring(struct file_lane *lane);
 
 /* "FILE: cannot read 5 bytes at offset 7: ..." as the detail; returns error. */
 int file_transfer_fail(const struct leat_file *file, int error, enum leat_file_operation operation,

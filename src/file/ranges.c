@@ -19,9 +19,10 @@
 #define LARGE_PAGE   ((size_t)2 << 20)
 #define DIGIT_BITS   11
 #define DIGITS       (1u << DIGIT_BITS)
-#define LOADS_MOST   16u /* of a span */
-#define SPANS_A_LANE 4u  /* so that the last ones to end do not decide alone */
-#define ALIKE        16u /* pieces begin alike in slot and memory modulo this, for wide copies */
+#define LOADS_MOST   16u   /* of a span */
+#define SPANS_A_LANE 4u    /* so that the last ones to end do not decide alone */
+#define GAP_CACHED   4096u /* copying more from the page cache takes longer than another call */
+#define ALIKE        16u   /* pieces begin alike in slot and memory modulo this, for wide copies */
 
 // All that is asked of a range, so that the sorted ones are gone through in memory's order.
 struct key {
@@ -35,7 +36,7 @@ struct planner {
     struct key *key, *other;
     size_t count;
     struct file_ranges *plan;
-    uint64_t run_most; /* bytes of a run */
+    uint64_t run_most, gap; /* bytes of a run; between two ranges of one */
 };
 
 // ---- Sorting ----
@@ -118,6 +119,13 @@ static void covered(const struct planner *planner, const struct key *key, uint64
     *end = align_up(key->offset + key->bytes, planner->rule->alignment);
 }
 
+// Whether it is read where it belongs: host memory, through the page cache, and long enough that a
+// call of its own takes less than a copy.
+static bool goes_alone(const struct planner *planner, const struct key *key)
+{
+    return !planner->rule->alignment && !key->place && key->bytes >= GAP_CACHED;
+}
+
 // Runs from key `from` on that belong together; returns the key behind.
 static size_t merge_run(struct planner *planner, size_t from, struct file_run *run)
 {
@@ -130,10 +138,11 @@ static size_t merge_run(struct planner *planner, size_t from, struct file_run *r
     for (; i < planner->count && i - from < FILE_PIECES_MAX; i++) {
         const struct key *key = &planner->key[i];
         covered(planner, key, &begin, &end);
-        bool near = begin <= run_end || begin - run_end <= planner->rule->gap_bytes;
+        bool near = begin <= run_end || begin - run_end <= planner->gap;
         uint64_t longer = end > run_end ? end : run_end;
         if (key->place != planner->key[from].place || !near ||
-            longer - run->offset > planner->run_most)
+            longer - run->offset > planner->run_most ||
+            (i > from && (goes_alone(planner, key) || goes_alone(planner, key - 1))))
             break;
         run_end = longer;
         plan->piece[plan->piece_count] =
@@ -210,6 +219,9 @@ static void merge(struct planner *planner)
     uint64_t lost = planner->rule->alignment ? 0 : ALIKE;
     uint32_t place = 0;
     planner->run_most = planner->rule->slot_bytes - lost;
+    planner->gap = planner->rule->gap_bytes;
+    if (!planner->rule->alignment && planner->gap > GAP_CACHED)
+        planner->gap = GAP_CACHED;
     for (size_t i = 0; i < planner->count;) {
         struct file_run *run = &planner->plan->run[planner->plan->run_count];
         uint32_t here = planner->key[i].place;

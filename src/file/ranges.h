@@ -47,9 +47,10 @@ struct file_ranges {
 struct file_ranges_rule {
     uint64_t small_bytes; /* ranges shorter than this are taken; at most slot_bytes */
     uint64_t slot_bytes;  /* most of a load: LEAT_FILE_BUFFER */
-    uint64_t gap_bytes;   /* read over rather than around: LEAT_FILE_GAP */
-    uint64_t alignment;   /* of direct I/O, of offsets and slots; 0: none */
-    uint32_t lanes;       /* to share the work among */
+    uint64_t gap_bytes; /* read over rather than around: LEAT_FILE_GAP; without alignment at most 4
+                           KiB */
+    uint64_t alignment; /* of direct I/O, of offsets and slots; 0: none */
+    uint32_t lanes;     /* to share the work among */
 };
 
 /* Ranges shorter than this are planned: the rule's small_bytes, or what fits a slot. */
@@ -66,5 +67,22 @@ void file_ranges_free(struct file_ranges *plan);
  * early with file_request_stop and the bytes with file_task_moved, and sets task->done to the bytes
  * delivered. 0, or -EAGAIN as a path's run has it. */
 int file_ranges_run(struct file_lane *lane, struct file_task *task);
+
+struct uring;
+
+/* Runs to be read past the page cache into a slot. */
+struct file_deep_read {
+    const struct leat_file *file;
+    const struct file_run *run;
+    uint32_t run_count;
+    char *slot;
+    /* The run has come to an end after `got` bytes: the file's, or an error. */
+    void (*shorter)(void *user, const struct file_run *run, uint64_t got);
+    void *user;
+};
+
+/* 0 when all are there, or as far as they can be; -EINVAL, -EOPNOTSUPP the kernel refuses direct
+ * reads of the file. */
+int file_runs_read(struct uring *ring, const struct file_deep_read *read);
 
 #endif

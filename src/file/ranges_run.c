@@ -18,7 +18,8 @@ struct filler {
     struct file_task *task;
     struct leat_file *file;
     const struct file_ranges *plan;
-    bool direct, host; /* past the page cache; into memory of the host */
+    bool direct, host;  /* past the page cache; into memory of the host */
+    struct uring *ring; /* for direct reads, many under way at once; NULL: one by one */
     uint64_t delivered;
 };
 
@@ -84,25 +85,50 @@ static bool goes_in_place(const struct filler *filler, const struct file_run *ru
            run->bytes == filler->plan->piece[run->first].bytes;
 }
 
+static int refuse_direct(const struct filler *filler, int error)
+{
+    file_path_forbid(filler->file, FILE_ODIRECT, "the file system refused a direct read: %s",
+                     strerror(-error));
+    return -EAGAIN;
+}
+
+// Into the slot.
 static int read_run(const struct filler *filler, const struct file_run *run, char *slot)
 {
     uint64_t done = 0;
-    if (goes_in_place(filler, run)) {
-        read_in_place(filler, run);
-        return 0;
-    }
     int error = filler->direct ? read_direct(filler, run, slot + run->slot, &done)
                                : file_pread_all(filler->file, filler->file->fd, slot + run->slot,
                                                 run->bytes, run->offset, &done);
-    if (filler->direct && error == -EINVAL) {
-        file_path_forbid(filler->file, FILE_ODIRECT,
-                         "the file system refused a direct read at offset %llu",
-                         (unsigned long long)run->offset);
-        return -EAGAIN;
-    }
+    if (filler->direct && (error == -EINVAL || error == -EOPNOTSUPP))
+        return refuse_direct(filler, error);
     if (done < run->bytes)
         settle_short(filler, run, slot, done);
     return 0;
+}
+
+// A load that is being read by the lane's ring.
+struct deep_load {
+    const struct filler *filler;
+    char *slot;
+};
+
+static void shorter(void *user, const struct file_run *run, uint64_t got)
+{
+    const struct deep_load *load = user;
+    settle_short(load->filler, run, load->slot, got);
+}
+
+static int read_deep(const struct filler *filler, const struct file_load *load, char *slot)
+{
+    struct deep_load deep = {filler, slot};
+    struct file_deep_read read = {.file = filler->file,
+                                  .run = &filler->plan->run[load->first_run],
+                                  .run_count = load->run_count,
+                                  .slot = slot,
+                                  .shorter = shorter,
+                                  .user = &deep};
+    int error = file_runs_read(filler->ring, &read);
+    return error ? refuse_direct(filler, error) : 0;
 }
 
 // ---- Into memory ----
@@ -139,10 +165,17 @@ static int carry_load(struct filler *filler, const struct file_load *load)
 {
     struct file_slot *slot;
     int error = file_slot_take(filler->lane, &slot);
+    if (!error && filler->ring)
+        error = read_deep(filler, load, slot->buffer);
     for (uint32_t i = 0; !error && i < load->run_count; i++) {
         const struct file_run *run = &filler->plan->run[load->first_run + i];
-        error = read_run(filler, run, slot->buffer);
-        if (!error && filler->host && !goes_in_place(filler, run))
+        if (goes_in_place(filler, run)) {
+            read_in_place(filler, run);
+            continue;
+        }
+        if (!filler->ring)
+            error = read_run(filler, run, slot->buffer);
+        if (!error && filler->host)
             copy_pieces(filler, run, slot->buffer);
     }
     if (!error && !filler->host)
@@ -178,6 +211,7 @@ int file_ranges_run(struct file_lane *lane, struct file_task *task)
                             .plan = span->plan,
                             .direct = task->row == FILE_ODIRECT,
                             .host = file_memory_plain(&span->memory)};
+    filler.ring = filler.direct ? file_lane_uring(lane) : NULL;
     int error = filler.host ? 0 : file_lane_use(lane, &span->memory);
     for (uint32_t i = 0; !error && i < span->load_count; i++)
         error = carry_load(&filler, &span->plan->load[span->first_load + i]);

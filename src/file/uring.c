@@ -24,7 +24,7 @@
 #define PAGE_BYTES  UINT64_C(4096)
 #define AUTO_BYTES  (UINT64_C(1) << 20)   /* shorter calls are not asked about, under auto */
 #define PIECE_BYTES (UINT64_C(512) << 10) /* of a request in place */
-#define DEPTH       32
+#define DEPTH       FILE_RING_DEPTH
 
 // A task that is being carried out.
 struct job {
@@ -129,6 +129,12 @@ static int ring_of(struct file_lane *lane, struct file_ring **found)
     }
     *found = lane->ring;
     return 0;
+}
+
+struct uring *file_lane_uring(struct file_lane *lane)
+{
+    struct file_ring *ring;
+    return ring_of(lane, &ring) ? NULL : ring->uring;
 }
 
 void file_ring_free(struct file_ring *ring)

@@ -240,21 +240,60 @@ static ssize_t refusing_pread(int fd, void *to, size_t bytes, off_t offset)
     return file_system_real.pread(fd, to, bytes, offset);
 }
 
+static int no_ring(unsigned depth)
+{
+    (void)depth;
+    errno = EPERM;
+    return -1;
+}
+
+// Every third request is interrupted, and the others come to half of what they should.
+static int short_ring(int result, uint64_t offset, uint64_t bytes)
+{
+    (void)offset;
+    if (__atomic_fetch_add(&interruptions, 1, __ATOMIC_RELAXED) % 3 == 0)
+        return -EINTR;
+    int half = result / 2 / 4096 * 4096;
+    return half > 0 && (uint64_t)result == bytes ? half : result;
+}
+
+static int refusing_ring(int result, uint64_t offset, uint64_t bytes)
+{
+    (void)result;
+    (void)offset;
+    (void)bytes;
+    __atomic_add_fetch(&refusals, 1, __ATOMIC_RELAXED);
+    return -EINVAL;
+}
+
+static void read_and_look(struct stage *stage, uint64_t first, uint64_t last)
+{
+    uint64_t counted;
+    for (uint64_t seed = first; seed <= last; seed++) {
+        random_ranges(stage, seed);
+        lay_out(stage);
+        assert_int_equal(read_ranges(stage, &counted), 0);
+        for (size_t i = 0; i < stage->count; i++)
+            look_at(stage, i, expected(&stage->range[i]));
+    }
+}
+
 static void interrupted_and_short_reads_go_on(void **state)
 {
     (void)state;
     struct file_system_calls calls = file_system_real;
     struct stage stage;
-    uint64_t counted;
     calls.pread = short_pread;
     open_stage(&stage, &calls, "off");
-    for (uint64_t seed = 100; seed < 110; seed++) {
-        random_ranges(&stage, seed);
-        lay_out(&stage);
-        assert_int_equal(read_ranges(&stage, &counted), 0);
-        for (size_t i = 0; i < stage.count; i++)
-            look_at(&stage, i, expected(&stage.range[i]));
-    }
+    read_and_look(&stage, 100, 110);
+    close_stage(&stage);
+    calls.uring_result = short_ring;
+    open_stage(&stage, &calls, "on");
+    read_and_look(&stage, 110, 120);
+    close_stage(&stage);
+    calls.uring_setup = no_ring;
+    open_stage(&stage, &calls, "on");
+    read_and_look(&stage, 120, 130);
     close_stage(&stage);
 }
 
@@ -313,27 +352,28 @@ static void a_bad_block_in_a_gap_is_nobodys(void **state)
     close_stage(&stage);
 }
 
+// Where direct reads are possible at all: with the ring, and without.
 static void a_refused_direct_read_goes_through_the_page_cache(void **state)
 {
     (void)state;
     struct file_system_calls calls = file_system_real;
-    struct stage stage;
-    uint64_t counted;
-    calls.pread = refusing_pread;
-    open_stage(&stage, &calls, "on");
-    refusals = 0;
-    for (uint64_t seed = 200; seed < 204; seed++) {
-        random_ranges(&stage, seed);
-        lay_out(&stage);
-        assert_int_equal(read_ranges(&stage, &counted), 0);
-        for (size_t i = 0; i < stage.count; i++)
-            look_at(&stage, i, expected(&stage.range[i]));
+    for (int ring = 0; ring < 2; ring++) {
+        struct stage stage;
+        leat_file_info info = {.size = sizeof info};
+        calls.pread = refusing_pread;
+        calls.uring_setup = ring ? file_system_real.uring_setup : no_ring;
+        calls.uring_result = refusing_ring;
+        refusals = 0;
+        open_stage(&stage, &calls, "on");
+        read_and_look(&stage, 200, 204);
+        assert_int_equal(leat_file_info_get(stage.file, NULL, &info), 0);
+        assert_string_equal(info.path[3].name, "buffered");
+        assert_true(info.path[3].bytes > 0);
+        assert_int_equal(info.path[2].bytes, 0);
+        if (info.direct_offset_alignment)
+            assert_true(refusals > 0);
+        close_stage(&stage);
     }
-    leat_file_info info = {.size = sizeof info};
-    assert_int_equal(leat_file_info_get(stage.file, NULL, &info), 0);
-    assert_string_equal(info.path[3].name, "buffered");
-    assert_true(info.path[3].bytes > 0);
-    close_stage(&stage);
 }
 
 // ---- Speed ----

@@ -208,11 +208,11 @@ static void no_ranges_make_an_empty_plan(void **state)
 static void neighbours_are_read_at_once(void **state)
 {
     (void)state;
-    leat_file_range range[] = {{.file_offset = 8192, .bytes = 4096},
-                               {.file_offset = 0, .bytes = 4096},
-                               {.file_offset = 4096, .bytes = 4096},
-                               {.file_offset = 12288 + 101, .bytes = 50},
-                               {.file_offset = 12288 + 251, .bytes = 50}};
+    leat_file_range range[] = {{.file_offset = 6000, .bytes = 3000},
+                               {.file_offset = 0, .bytes = 3000},
+                               {.file_offset = 3000, .bytes = 3000},
+                               {.file_offset = 9000 + 101, .bytes = 50},
+                               {.file_offset = 9000 + 251, .bytes = 50}};
     struct file_memory memory[5];
     static char bytes[5][4096];
     for (int i = 0; i < 5; i++)
@@ -223,10 +223,34 @@ static void neighbours_are_read_at_once(void **state)
     assert_int_equal(file_ranges_plan(range, memory, 5, &rule, &plan), 0);
     assert_int_equal(plan->run_count, 2);
     assert_int_equal(plan->run[0].offset, 0);
-    assert_int_equal(plan->run[0].bytes, 12288);
-    assert_int_equal(plan->run[1].offset, 12288 + 101);
+    assert_int_equal(plan->run[0].bytes, 9000);
+    assert_int_equal(plan->run[1].offset, 9000 + 101);
     assert_int_equal(plan->run[1].bytes, 200);
     assert_int_equal(plan->load_count, 1);
+    file_ranges_free(plan);
+}
+
+// Pages of host memory are not copied twice: each has a run of its own, but past the page cache.
+static void pages_for_the_host_are_read_in_place(void **state)
+{
+    (void)state;
+    enum { COUNT = 10 };
+    leat_file_range range[COUNT];
+    struct file_memory memory[COUNT];
+    static char bytes[COUNT * 4096];
+    for (int i = 0; i < COUNT; i++) {
+        range[i] = (leat_file_range){.file_offset = (uint64_t)i * 4096, .bytes = 4096};
+        memory[i] = (struct file_memory){
+            .address = bytes + (ptrdiff_t)i * 4096, .kind = COPIES_HOST, .gpu = -1};
+    }
+    struct file_ranges_rule rule = {.small_bytes = 1 << 20, .slot_bytes = 1 << 20, .lanes = 1};
+    struct file_ranges *plan;
+    assert_int_equal(file_ranges_plan(range, memory, COUNT, &rule, &plan), 0);
+    assert_int_equal(plan->run_count, COUNT);
+    file_ranges_free(plan);
+    rule.alignment = 512;
+    assert_int_equal(file_ranges_plan(range, memory, COUNT, &rule, &plan), 0);
+    assert_int_equal(plan->run_count, 1);
     file_ranges_free(plan);
 }
 
@@ -321,6 +345,7 @@ int main(void)
         cmocka_unit_test(every_short_range_has_its_place),
         cmocka_unit_test(no_ranges_make_an_empty_plan),
         cmocka_unit_test(neighbours_are_read_at_once),
+        cmocka_unit_test(pages_for_the_host_are_read_in_place),
         cmocka_unit_test(a_hundred_thousand_ranges_are_planned),
         cmocka_unit_test(the_kernel_scatters_any_alignment_and_length),
         cmocka_unit_test(the_kernel_shares_pieces_among_blocks),
