@@ -113,7 +113,7 @@ static int play_halo(leat_job *job)
             .size = sizeof options, .field_count = 1, .fields = &field};
         error = leat_halo_open(job, plan, &options, &halo);
     }
-    tell("open %d\n", (int)getpid());
+    tell("open %d is rank %d\n", (int)getpid(), job->rank);
     while (!error)
         error = leat_halo_exchange(halo, 0, LEAT_FORWARD);
     tell("halo %d: %s\n", error, leat_error_detail());
@@ -194,17 +194,36 @@ static _Noreturn void be_rank(const struct root_rank_options *options, int out)
     _exit(96);
 }
 
-void root_start(struct started *started, const struct root_rank_options *options)
+static int start(struct started *started)
 {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     fflush(NULL);
     *started = (struct started){.out = out[0]};
     started->pid = fork();
+    assert_true(started->pid >= 0);
+    if (started->pid > 0)
+        close(out[1]);
+    return out[1];
+}
+
+void root_start(struct started *started, const struct root_rank_options *options)
+{
+    int out = start(started);
     if (started->pid == 0)
-        be_rank(options, out[1]);
-    assert_true(started->pid > 0);
-    close(out[1]);
+        be_rank(options, out);
+}
+
+void root_start_command(struct started *started, char *const argv[])
+{
+    int out = start(started);
+    if (started->pid > 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execvp(argv[0], argv);
+    _exit(96);
 }
 
 static bool read_more(struct started *started)

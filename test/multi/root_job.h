@@ -40,12 +40,15 @@ struct started {
  *          "wait ERROR after S s: DETAIL", leaves
  *   idle   opens, prints "open PID", stays
  *   path   is `leat path` (LEAT_BIN)
- *   halo   opens, prints "open PID", exchanges a halo until that fails; prints "halo ERROR: DETAIL"
+ *   halo   opens, prints "open PID is rank R", exchanges a halo until that fails; prints "halo
+ * ERROR: DETAIL"
  */
 void root_play_role(int argc, char **argv);
 
 int root_free_port(void);
 void root_start(struct started *started, const struct root_rank_options *options);
+/* A program, in this process's environment. */
+void root_start_command(struct started *started, char *const argv[]);
 /* Reads until the words have been said. */
 void root_await(struct started *started, const char *words);
 /* Reads to the end; the wait status. */
