@@ -48,39 +48,55 @@ static int read_staged(struct file_lane *lane, struct file_task *task)
     return drained ? drained : error;
 }
 
-// Copies of the slots ahead are under way while the oldest is written.
-static int write_staged(struct file_lane *lane, struct file_task *task)
+// Slots that copies fill while the oldest of them is written.
+struct ahead {
+    struct file_slot *slot[FILE_SLOTS_MAX];
+    int head, count;
+    uint64_t next; /* in the task: not yet in a slot */
+};
+
+static int copy_ahead(struct file_lane *lane, const struct file_task *task, struct ahead *ahead)
+{
+    while (ahead->count < lane->slot_count && ahead->next < task->bytes) {
+        struct file_slot *slot;
+        int error = file_slot_take(lane, &slot);
+        if (error)
+            return error;
+        uint64_t rest = task->bytes - ahead->next;
+        slot->bytes = rest < lane->slot_bytes ? rest : lane->slot_bytes;
+        error = file_slot_from_memory(lane, slot, task->memory.address + ahead->next, slot->bytes);
+        if (error)
+            return error;
+        ahead->next += slot->bytes;
+        ahead->slot[(ahead->head + ahead->count++) % FILE_SLOTS_MAX] = slot;
+    }
+    return 0;
+}
+
+static int write_oldest(struct file_lane *lane, struct file_task *task, struct ahead *ahead)
 {
     const struct leat_file *file = task->request->file;
-    struct file_slot *queue[FILE_SLOTS_MAX];
-    int head = 0, count = 0;
-    uint64_t next = task->done;
+    struct file_slot *slot = ahead->slot[ahead->head];
+    uint64_t put = 0;
+    ahead->head = (ahead->head + 1) % FILE_SLOTS_MAX;
+    ahead->count--;
+    int error = file_slot_wait(lane, slot);
+    if (!error)
+        error = file_pwrite_all(file, file->fd, slot->buffer, slot->bytes,
+                                task->offset + task->done, &put);
+    task->done += put;
+    file_task_moved(task, put);
+    return error;
+}
+
+static int write_staged(struct file_lane *lane, struct file_task *task)
+{
+    struct ahead ahead = {.next = task->done};
     int error = file_lane_use(lane, &task->memory);
     while (!error && task->done < task->bytes) {
-        while (!error && count < lane->slot_count && next < task->bytes) {
-            struct file_slot *slot;
-            error = file_slot_take(lane, &slot);
-            if (error)
-                break;
-            uint64_t rest = task->bytes - next;
-            slot->bytes = rest < lane->slot_bytes ? rest : lane->slot_bytes;
-            error = file_slot_from_memory(lane, slot, task->memory.address + next, slot->bytes);
-            next += slot->bytes;
-            queue[(head + count++) % FILE_SLOTS_MAX] = slot;
-        }
-        if (error)
-            break;
-        struct file_slot *oldest = queue[head];
-        head = (head + 1) % FILE_SLOTS_MAX;
-        count--;
-        error = file_slot_wait(lane, oldest);
-        if (error)
-            break;
-        uint64_t put = 0;
-        error = file_pwrite_all(file, file->fd, oldest->buffer, oldest->bytes,
-                                task->offset + task->done, &put);
-        task->done += put;
-        file_task_moved(task, put);
+        error = copy_ahead(lane, task, &ahead);
+        if (!error)
+            error = write_oldest(lane, task, &ahead);
     }
     int drained = file_lane_drain(lane);
     return error ? error : drained;

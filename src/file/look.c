@@ -255,7 +255,7 @@ int leat_file_info_get(leat_file *file, const leat_file_call *question, leat_fil
     else
         full.bytes = (uint64_t)status.st_size;
     memcpy(full.file_system, file->file_system_name, sizeof full.file_system);
-    uint64_t cached;
+    uint64_t cached = 0;
     if (!error && !file_cached(file, 0, 0, &cached))
         full.cached_bytes = cached;
     if (!error)

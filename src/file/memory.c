@@ -43,11 +43,13 @@ static int find_region(struct leat_job *job, const leat_buffer *buffer, uint64_t
 int file_memory_find(struct leat_job *job, const leat_buffer *buffer, uint64_t bytes,
                      struct file_memory *memory)
 {
-    char *address = (char *)buffer->address + buffer->offset;
+    char *address = NULL;
     int error = 0;
     if (buffer->region)
         error = find_region(job, buffer, bytes, &address);
-    else if (!buffer->address && bytes)
+    else if (buffer->address)
+        address = (char *)buffer->address + buffer->offset;
+    else if (bytes)
         error = leat_fail(-EINVAL, "buffer of a file's call: neither a region nor an address");
     if (error)
         return error;

@@ -332,6 +332,10 @@ static void test_values_out_of_range_are_refused_by_name(void **state)
         {"LEAT_BLOCKS", "two"},
         {"LEAT_SPIN", "-1"},
         {"LEAT_SPIN", "100001"},
+        {"LEAT_COMPAT", "maybe"},
+        {"LEAT_FILE_DIRECT", "1"},
+        {"LEAT_FILE_BUFFERS", "1"},
+        {"LEAT_FILE_BUFFER", "1K"},
         {"LEAT_LOG", "2"},
         {"LEAT_LOG", "Warn"},
         {"LEAT_PATHS", "fast"},
@@ -528,7 +532,16 @@ static void test_printed_values_can_be_read_again(void **state)
                                                       [SETTING_MSG_BUDGET] = "48M",
                                                       [SETTING_MSG_PEERS] = "40",
                                                       [SETTING_MSG_EAGER] = "16K",
-                                                      [SETTING_MSG_SHARE] = "2G"};
+                                                      [SETTING_MSG_SHARE] = "2G",
+                                                      [SETTING_COMPAT] = "off",
+                                                      [SETTING_CUFILE_MIN] = "64K",
+                                                      [SETTING_FILE_THREADS] = "3",
+                                                      [SETTING_FILE_TASK] = "8M",
+                                                      [SETTING_FILE_BUFFER] = "2M",
+                                                      [SETTING_FILE_BUFFERS] = "6",
+                                                      [SETTING_FILE_DIRECT] = "on",
+                                                      [SETTING_FILE_GAP] = "0",
+                                                      [SETTING_FILE_MAPPED_CHUNK] = "16M"};
     for (int id = 0; id < SETTING_COUNT; id++)
         setenv(leat_settings[id].name, values[id], 1);
     struct config config = load(NULL);
