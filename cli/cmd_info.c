@@ -9,12 +9,12 @@
 #include "core/config.h"
 #include "core/job.h"
 #include "device/ops.h"
+#include "info_machine.h"
 #include "options.h"
 #include "transport/transport.h"
 
 #include <errno.h>
 #include <jansson.h>
-#include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,14 +28,15 @@ enum { OPTION_CONFIG = OPTION_LONG, OPTION_JSON };
 
 static const struct option_row rows[] = {
     {OPTION_CONFIG, "config", NULL, "the settings too: value and where it comes from"},
-    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.info/2)"},
+    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.info/3)"},
 };
 
 static const struct option_table table = {
     .command = "info",
     .synopsis = "[--config] [--json]",
-    .summary = "Prints the version, the host's cores, the devices, and the transports with why one "
-               "is absent.",
+    .summary =
+        "Prints the version, the machine, what the system permits, how ranks can be started, "
+        "the devices and the transports; and for what is missing, what that costs.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
 };
@@ -45,12 +46,21 @@ static const char *const source_words[] = {[FROM_DEFAULT] = "default",
                                            [FROM_ENVIRONMENT] = "environment",
                                            [FROM_ARGUMENT] = "argument"};
 
-static int usable_cores(void)
+// What a job does without it, by row of the table.
+static const char *costs_of(int row)
 {
-    cpu_set_t set;
-    // Hosts with more cores than the set holds make the call fail.
-    return sched_getaffinity(0, sizeof set, &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
-                                                  : CPU_COUNT(&set);
+    switch (row) {
+    case ROW_PEER:
+        return "no kernels on GPUs here: the cpu device computes";
+    case ROW_NVSHMEM:
+        return "GPUs of different hosts cannot store to each other";
+    case ROW_FABRIC:
+        return "ranks of different hosts start as one job, but reach no memory of each other";
+    case ROW_HOSTCOPY:
+        return "GPUs without access to each other have no path";
+    default:
+        return NULL;
+    }
 }
 
 static json_t *describe_transports(void)
@@ -58,9 +68,10 @@ static json_t *describe_transports(void)
     json_t *list = json_array();
     for (int row = 0; row < ROW_COUNT; row++) {
         const struct transport *transport = leat_transports[row];
-        json_array_append_new(list,
-                              json_pack("{s:s, s:b, s:s?}", "name", transport->name, "present",
-                                        transport->absent == NULL, "absent", transport->absent));
+        json_array_append_new(list, json_pack("{s:s, s:b, s:s?, s:s?}", "name", transport->name,
+                                              "present", transport->absent == NULL, "absent",
+                                              transport->absent, "costs",
+                                              transport->absent ? costs_of(row) : NULL));
     }
     return list;
 }
@@ -103,11 +114,11 @@ static json_t *describe(const struct config *config)
     char version[32], file[256];
     snprintf(version, sizeof version, "%d.%d.%d", LEAT_VERSION_MAJOR, LEAT_VERSION_MINOR,
              LEAT_VERSION_PATCH);
-    json_t *info =
-        json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:i}, s:o, s:o}", "schema", "leat.info/2",
-                  "version", version, "build", leat_build_id(), "compiler", COMPILER, "host",
-                  "cores", (int)sysconf(_SC_NPROCESSORS_ONLN), "usable_cores", usable_cores(),
-                  "devices", describe_devices(), "transports", describe_transports());
+    json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "schema",
+                             "leat.info/3", "version", version, "build", leat_build_id(),
+                             "compiler", COMPILER, "host", machine_describe(), "permissions",
+                             machine_permissions(), "launchers", machine_launchers(), "devices",
+                             describe_devices(), "transports", describe_transports());
     if (!info || !config)
         return info;
     if (leat_config_file(file, sizeof file))
@@ -130,36 +141,68 @@ static void print_settings(const json_t *info)
     if (file)
         printf("\nsettings file: %s%s\n", text_of(file, "path"),
                json_is_true(json_object_get(file, "present")) ? "" : " (absent)");
-    printf("\n%-16s %-12s %-12s %s\n", "setting", "value", "source", "what it is");
+    printf("\n%-22s %-12s %-12s %s\n", "setting", "value", "source", "what it is");
     for (size_t i = 0; i < json_array_size(settings); i++) {
         const json_t *setting = json_array_get(settings, i);
-        printf("%-16s %-12s %-12s %s\n", text_of(setting, "name"), text_of(setting, "value"),
+        printf("%-22s %-12s %-12s %s\n", text_of(setting, "name"), text_of(setting, "value"),
                text_of(setting, "source"), text_of(setting, "help"));
+    }
+}
+
+static double gib_of(const json_t *object, const char *key)
+{
+    return (double)json_integer_value(json_object_get(object, key)) / (1 << 30);
+}
+
+static void print_host(const json_t *host)
+{
+    const json_t *numa = json_object_get(host, "numa");
+    int packages = (int)json_integer_value(json_object_get(host, "packages"));
+    printf("host:       %s, %s\n", text_of(host, "name"), text_of(host, "model"));
+    printf("            %d cores, %d of them usable, %d package%s\n",
+           (int)json_integer_value(json_object_get(host, "cores")),
+           (int)json_integer_value(json_object_get(host, "usable_cores")), packages,
+           packages == 1 ? "" : "s");
+    printf("            %.1f GiB of memory, %.1f GiB available", gib_of(host, "memory_bytes"),
+           gib_of(host, "available_bytes"));
+    if (json_object_get(host, "limit_bytes"))
+        printf(", limited to %.1f GiB here", gib_of(host, "limit_bytes"));
+    putchar('\n');
+    for (size_t i = 0; i < json_array_size(numa); i++) {
+        const json_t *node = json_array_get(numa, i);
+        printf("            NUMA node %d: cores %s, %.1f GiB\n",
+               (int)json_integer_value(json_object_get(node, "node")), text_of(node, "cores"),
+               gib_of(node, "memory_bytes"));
+    }
+}
+
+// Things that are there or not: what they are, or why not and what that costs.
+static void print_things(const char *heading, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *thing = json_array_get(list, i);
+        const char *absent = text_of(thing, "absent"), *what = text_of(thing, "what");
+        const char *state = text_of(thing, "state"), *costs = text_of(thing, "costs");
+        printf("%-11s %-9s  %s%s\n", i ? "" : heading, text_of(thing, "name"),
+               *absent ? "absent: " : "",
+               *absent  ? absent
+               : *what  ? what
+               : *state ? state
+                        : "present");
+        if (*costs)
+            printf("%-11s %-9s  so %s\n", "", "", costs);
     }
 }
 
 static void print_text(const json_t *info, int with_config)
 {
-    const json_t *host = json_object_get(info, "host");
-    const json_t *transports = json_object_get(info, "transports");
-    const json_t *devices = json_object_get(info, "devices");
     printf("leat %s (%s; %s)\n", text_of(info, "version"), text_of(info, "build"),
            text_of(info, "compiler"));
-    printf("host:       %d cores, %d of them usable\n",
-           (int)json_integer_value(json_object_get(host, "cores")),
-           (int)json_integer_value(json_object_get(host, "usable_cores")));
-    for (size_t i = 0; i < json_array_size(devices); i++) {
-        const json_t *device = json_array_get(devices, i);
-        const char *absent = text_of(device, "absent");
-        printf("%-11s %-8s  %s%s\n", i ? "" : "devices:", text_of(device, "name"),
-               *absent ? "absent: " : text_of(device, "what"), absent);
-    }
-    for (size_t i = 0; i < json_array_size(transports); i++) {
-        const json_t *transport = json_array_get(transports, i);
-        const char *absent = text_of(transport, "absent");
-        printf("%-11s %-8s  %s%s\n", i ? "" : "transports:", text_of(transport, "name"),
-               *absent ? "absent: " : "present", absent);
-    }
+    print_host(json_object_get(info, "host"));
+    print_things("permitted:", json_object_get(info, "permissions"));
+    print_things("launchers:", json_object_get(info, "launchers"));
+    print_things("devices:", json_object_get(info, "devices"));
+    print_things("transports:", json_object_get(info, "transports"));
     if (with_config)
         print_settings(info);
 }
