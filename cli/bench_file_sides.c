@@ -69,7 +69,7 @@ static bool is_one_of(const char *name, const char *const *list)
 void file_side_start(struct file_side *side, const char *name, const char *device)
 {
     static const char *const own[] = {"leat", "pread", NULL};
-    static const char *const cuda[] = {"pinned", "mapped", "cufile", NULL};
+    static const char *const cuda[] = {"pinned", "mapped", "cufile", "cubatch", NULL};
     static const char *const python[] = {"kvikio", "torch", "numpy", NULL};
     static const char *const fio[] = {"fio", NULL};
     const char *colon = strchr(name, ':');

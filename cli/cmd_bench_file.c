@@ -49,7 +49,8 @@ static const struct option_row rows[] = {
     {OPTION_DEPTH, "depth", "N", "calls under way (1, and 16 or 64 MiB of them past the cache)"},
     {OPTION_FILE_BYTES, "file-bytes", "N", "size of the file (the largest call, at least 256M)"},
     {OPTION_AGAINST, "against", "SIDE[,SIDE]",
-     "pread, fio, pinned, mapped, cufile and kvikio, each with :THREADS, torch, numpy, another "
+     "pread, fio, pinned, mapped, cufile and kvikio, each with :THREADS, cubatch, torch, numpy, "
+     "another "
      "leat:THREADS; or none (cpu: leat:1,pread:1,pread:4,fio:1,fio:2)"},
     {OPTION_JSON, "json", NULL, "print one JSON object"},
     BENCH_PACE_ROWS,
@@ -162,7 +163,7 @@ static int read_options(int argc, char **argv, struct file_bench *bench)
         bench->against = !strcmp(bench->device, "cpu")
                              ? "leat:1,pread:1,pread:4,fio:1,fio:2"
                              : "leat:1,pinned:1,pinned:4,pinned:8,pinned:16,mapped:1,cufile:1,"
-                               "cufile:8,kvikio:1,kvikio:16,torch,numpy";
+                               "cufile:8,cubatch,kvikio:1,kvikio:16,torch,numpy";
     return -1;
 }
 
