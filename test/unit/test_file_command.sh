@@ -212,6 +212,30 @@ expect 1 tune "$scratch/empty"
 says err "at least 1M"
 rm -r "$scratch/.config"
 
+# ---- bench file ----
+
+subcommand=(bench file)
+expect 0 "$scratch" --file-bytes 1M --sizes 64K --ranges 100x4K --state cached,direct --rounds 2 \
+    --slice 1 --against leat:1,pread:2,pread --json
+json "j['schema'] == 'leat.bench/1' and j['context']['benchmark'] == 'file'"
+json "len(j['benchmarks']) == 2 * 2 * 4 and not any('error_occurred' in b for b in j['benchmarks'])"
+json "all(b['bw_bytes_min'] <= b['bw_bytes'] <= b['bw_bytes_max'] for b in j['benchmarks'])"
+json "all(('ratio_to_best_other' in b) == ('/leat' in b['name']) for b in j['benchmarks'])"
+json "{b['bs'] for b in j['benchmarks']} == {65536, 4096}"
+expect 0 "$scratch" --file-bytes 1M --sizes 64K --ranges none --rounds 1 --slice 1 --against nobody
+says out "of 65536 bytes"
+says err "nobody is not measured"
+find "$scratch" -name 'leat-bench*' | grep -q . && fail "bench file leaves its file"
+expect 1 "$scratch/none" --against none
+says err "none"
+expect 2 "$scratch" --ranges 10
+says err "10000x4K"
+expect 2 "$scratch" --state warm
+expect 2 "$scratch" "$scratch"
+expect 0 --help
+says out "usage: leat bench file"
+subcommand=(file)
+
 # ---- Usage ----
 
 expect 0 --help
