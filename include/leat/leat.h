@@ -47,8 +47,8 @@ LEAT_API const char *leat_error_detail(void);
 typedef struct leat_options {
     size_t size; /* sizeof(leat_options) */
     /* Ranks that this process opens itself as threads: leat_open fills that many handles, and each
-     * is then used by a thread of its own. 0: one rank, found from the launcher's environment
-     * (`leat run`), or a job of one when there is none. */
+     * is then used by a thread of its own. 0: one rank, found from the environment (see leat_open),
+     * or a job of one when that says nothing. */
     int thread_ranks;
     uint64_t arena_bytes; /* address space a rank for regions; LEAT_ARENA, default 4 GiB */
     double timeout_s;     /* longest wait for a peer; LEAT_TIMEOUT, default 30 */
@@ -70,11 +70,21 @@ typedef struct leat_job_info {
 
 /*
  * Joins or makes a job. `options` may be NULL. `jobs` has room for max(1, thread_ranks) handles.
- * Opening costs a constant number of operations a rank and waits for nobody.
+ * The environment says which job: that of `leat run`; or LEAT_ROOT (HOST:PORT of rank 0) with
+ * LEAT_RANK, LEAT_SIZE and LEAT_JOB_KEY (a secret of 16 characters or more, the same for all
+ * ranks); or PMIx (Open MPI's mpirun, srun --mpi=pmix); else it is a job of one.
+ *
+ * Opening costs a constant number of operations a rank. Under `leat run` it waits for nobody;
+ * otherwise it returns once all ranks have opened, or after the time-out. Ranks that do not share
+ * the host, its namespaces of processes and of networks and the user have no path to each other
+ * yet: what needs one is -EHOSTUNREACH, and leat_path_query says so.
  *
  * -EINVAL   an option or a LEAT_* variable has a value outside its range (both are named)
- * -EPROTO   the launcher's segment was made by another version or build (both are named)
+ * -EPROTO   the rank that was met is of another version or build (both are named)
  * -EALREADY this rank of the launched job is open already
+ * -ETIMEDOUT ranks have not come (they are named); -ECONNREFUSED the root does not want this one,
+ * as a number that is taken; -EACCES not the same key; -ECONNRESET a rank died before all were there
+ * -ENOTSUP  a PMIx launcher has started this process, and libpmix is not here
  * -ENOMEM   the segment cannot be mapped; the detail says which limit and how to ask for less
  */
 LEAT_API int leat_open(const leat_options *options, leat_job **jobs);

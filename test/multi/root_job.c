@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "multi/root_job.h"
 
-#include "core/job.h"
+#include "core/bootstrap.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -70,6 +70,14 @@ static int play_watch(leat_job *job)
     return 0;
 }
 
+// The clock is the machine's, so the test can compare.
+static int play_time(leat_job *job)
+{
+    (void)job;
+    tell("time %llu\n", (unsigned long long)leat_now_ns());
+    return 0;
+}
+
 static int play_idle(leat_job *job)
 {
     (void)job;
@@ -123,13 +131,16 @@ static int play_halo(leat_job *job)
 static const struct {
     const char *name;
     int (*play)(leat_job *job);
-} roles[] = {{"sum", play_sum}, {"watch", play_watch}, {"idle", play_idle}, {"halo", play_halo}};
+} roles[] = {{"sum", play_sum},   {"watch", play_watch}, {"idle", play_idle},
+             {"halo", play_halo}, {"time", play_time},   {"absent", play_sum}};
 
 void root_play_role(int argc, char **argv)
 {
     if (argc != 3 || strcmp(argv[1], "rank") != 0)
         return;
     leat_job *job;
+    if (!strcmp(argv[2], "absent") && leat_bootstrap_rank() == 1)
+        pause();
     alarm(3 * ROOT_LIMIT_MS / 1000); // should the test be killed
     int error = leat_open(NULL, &job);
     if (error) {

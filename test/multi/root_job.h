@@ -29,7 +29,7 @@ struct root_rank_options {
 struct started {
     pid_t pid;
     int out;
-    char text[16384];
+    char text[32768];
     size_t bytes;
 };
 
@@ -39,6 +39,8 @@ struct started {
  *   watch  opens, prints "open PID", waits for a signal of the next rank that never comes, prints
  *          "wait ERROR after S s: DETAIL", leaves
  *   idle   opens, prints "open PID", stays
+ *   time   opens, prints "time NANOSECONDS" of the monotonic clock, leaves
+ *   absent as sum, but rank 1 never opens
  *   path   is `leat path` (LEAT_BIN)
  *   halo   opens, prints "open PID is rank R", exchanges a halo until that fails; prints "halo
  * ERROR: DETAIL"
