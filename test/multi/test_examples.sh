@@ -23,3 +23,9 @@ for ranks in 1 2 5; do
         { values += !seen[$NF]++; lines++; print }
         END { if (lines != ranks || values != 1) exit 1 }'
 done
+
+# ranges looks at every word it has read, and what its paths carried is what it read.
+records=$(mktemp ./records-XXXXXX)
+"$examples/ranges" "$records" | tee "$records.out"
+awk '/ bytes$/ { bytes += $2 } END { exit bytes != 33334 * 500 }' "$records.out"
+rm "$records" "$records.out"
