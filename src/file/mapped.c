@@ -40,6 +40,13 @@ static bool may_read(const struct leat_file *file)
     return strncmp(rule, "require:", 8) != 0 || !file_path_named(rule + 8) || named;
 }
 
+// Whether nothing but this path will do: then also for what it is not best at.
+static bool is_required(const struct leat_file *file)
+{
+    const char *rule = file->job->config.paths;
+    return file->require == FILE_MAPPED || (!strncmp(rule, "require:", 8) && !may_read(file));
+}
+
 // Of a few windows, since counting all pages of a large file takes as long as copying some.
 static int look_cached(struct leat_file *file, uint64_t begin, uint64_t end, int *percent)
 {
@@ -77,9 +84,13 @@ static int look_at_file(struct leat_file *file, const struct file_need *need,
         return refuse(reason, "no regular file, whose pages could be mapped");
     uint64_t size = (uint64_t)status.st_size, end = need->offset + need->extent;
     end = end < size ? end : size;
+    if (is_required(file)) {
+        snprintf(reason, LEAT_REASON, "required");
+        return 0;
+    }
     if (end <= need->offset)
         return refuse(reason, "nothing of it lies within the file");
-    if (file->require != FILE_MAPPED && end - need->offset < SMALL_BYTES)
+    if (end - need->offset < SMALL_BYTES)
         return refuse(reason, "shorter than 16 MiB: mapping costs more than it saves");
     if (look_cached(file, need->offset, end, &percent))
         return refuse(reason, "the system does not tell what is in the page cache");
@@ -104,8 +115,8 @@ static int mapped_can(struct leat_file *file, const struct file_need *need,
     if (!file_copies(job)->pin)
         return refuse(reason, "the device has no registering of pages");
     // Registering may wait for kernels that run, and those for the other rank's next launch.
-    if (file->require != FILE_MAPPED && job->device->ops->asynchronous &&
-        job->segment->head->threads && job->rank_count > 1)
+    if (!is_required(file) && job->device->ops->asynchronous && job->segment->head->threads &&
+        job->rank_count > 1)
         return refuse(reason, "several ranks share the process: registering may stop all of them");
     return look_at_file(file, need, reason);
 }

@@ -225,6 +225,9 @@ static void required_it_carries_anything(void **state)
         {MIB - 1, 2 * MIB + 2, 2 * MIB + 2},
         {FILE_BYTES - 5, 3 * MIB, 5},
         {0, FILE_BYTES + 7, FILE_BYTES},
+        {FILE_BYTES, MIB, 0},
+        {FILE_BYTES + 99, 5, 0},
+        {7, 0, 0},
     };
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
         stage_read_checked(stage, file, reads[i].offset, reads[i].bytes, reads[i].count);
