@@ -12,11 +12,13 @@
  *
  * Exact counts. What is returned is what was transferred, from the range's beginning without a gap.
  * Reading across or past the end of the file is a short count, never an error, on every path, and
- * bytes of the buffer past the count are untouched. Interrupted and short system calls are
- * continued. Offsets and sizes have 64 bits.
+ * bytes of the buffer past the count are untouched (unless the file changes its length meanwhile,
+ * or an error has stopped what lies before them: parts of a call are read side by side).
+ * Interrupted and short system calls are continued. Offsets and sizes have 64 bits.
  *
  * Deadlines: a wait ends with -ETIMEDOUT when nothing has moved for the job's time-out; the call is
- * then still under way and its buffers still in use.
+ * then still under way and its buffers still in use. On local file systems a blocking call carries
+ * some of its bytes in the caller's own thread, where only the system can end a read.
  *
  * Threads: the functions of this header may be called by any thread, several at once, also on one
  * file; leat_file_close by one, after all others have returned.
@@ -165,9 +167,11 @@ LEAT_API int leat_file_buffer_deregister(leat_job *job, leat_buffer buffer);
 
 typedef struct leat_file_path {
     char name[16];
-    int chosen;                 /* by a read of the kind asked about */
-    char reason[LEAT_REASON];   /* why it is taken, or why not */
-    uint64_t bytes, operations; /* by this path, of this file, since it was opened */
+    int chosen;               /* by a read of the kind asked about */
+    char reason[LEAT_REASON]; /* why it is taken, or why not */
+    /* That it has moved, of this file, since it was opened; where an error or another length of the
+     * file has stopped a call, some that the call does not count. */
+    uint64_t bytes, operations;
 } leat_file_path;
 
 typedef struct leat_file_info {

@@ -139,8 +139,6 @@ int file_request_make(struct leat_file *file, const leat_file_call *call,
         error = find_memory(request);
     if (!error)
         error = file_request_cut(request);
-    if (!error && request->task_count)
-        error = file_pool_start(file->pool, request->task_count);
     if (error)
         file_request_free(request);
     else
@@ -166,6 +164,11 @@ int leat_file_start(leat_file *file, const leat_file_call *call, leat_file_reque
         return error;
     struct leat_file_request *made = NULL;
     error = file_request_make(file, &full, &made);
+    if (!error) {
+        error = file_pool_start(file->pool, made->task_count);
+        if (error)
+            file_request_free(made);
+    }
     if (error) {
         file_leave(file);
         return error;
@@ -257,13 +260,21 @@ static int block(struct leat_file *file, enum leat_file_operation operation,
         return error;
     request->own = copy;
     request->call.ranges = &request->own;
+    struct file_task *first = file->here && request->task_count && file_task_plain(request->tasks)
+                                  ? request->tasks
+                                  : NULL;
+    size_t others = request->task_count - (first != NULL);
+    error = file_pool_start(file->pool, others);
+    if (error) {
+        file_request_free(request);
+        return error;
+    }
     // The request says itself when the call has left the file.
     pthread_mutex_lock(&file->lock);
     file->calls++;
     pthread_mutex_unlock(&file->lock);
-    file_request_submit(request);
-    struct file_task *task;
-    while (file->here && (task = file_pool_help(file->pool, request)))
+    file_request_submit_from(request, request->task_count - others);
+    for (struct file_task *task = first; task; task = file_pool_help(file->pool, request))
         file_task_run(NULL, task);
     error = leat_file_wait(request, -1, done);
     // The caller has no handle to wait again; a call that has ended meanwhile is as good as any.

@@ -198,6 +198,8 @@ void file_task_book(struct file_task *task, enum file_row row, uint64_t bytes);
 void file_request_stop(struct leat_file_request *request, size_t range, uint64_t at, int error);
 /* Queues the request's tasks; where it has none, it is over. */
 void file_request_submit(struct leat_file_request *request);
+/* The same, but for the first `from` of them, which the caller runs itself. */
+void file_request_submit_from(struct leat_file_request *request, size_t from);
 /* Makes the queued request: everything is checked, and nothing has begun. */
 int file_request_make(struct leat_file *file, const leat_file_call *call,
                       struct leat_file_request **request);
@@ -250,8 +252,8 @@ uint64_t file_pool_moved(struct file_pool *pool);
 void file_pool_stamp(struct file_pool *pool, uint64_t now_ns);
 /* Starts threads for so many tasks, as far as LEAT_FILE_THREADS goes. */
 int file_pool_start(struct file_pool *pool, size_t tasks);
-/* Queues a request's tasks, in order. */
-void file_pool_submit(struct file_pool *pool, struct leat_file_request *request);
+/* Queues a request's tasks from number `from` on, in order. */
+void file_pool_submit(struct file_pool *pool, struct leat_file_request *request, size_t from);
 /* Registering pages is for one lane of a rank at a time: whether it is the caller now. */
 bool file_pool_claim(struct file_pool *pool);
 void file_pool_unclaim(struct file_pool *pool);

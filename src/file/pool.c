@@ -168,6 +168,8 @@ static int start_lane(struct file_pool *pool)
 int file_pool_start(struct file_pool *pool, size_t tasks)
 {
     int error = 0;
+    if (!tasks)
+        return 0;
     pthread_mutex_lock(&pool->lock);
     size_t wanted = pool->waiting + tasks;
     while (!error && pool->lane_count < pool->limit &&
@@ -181,16 +183,16 @@ int file_pool_start(struct file_pool *pool, size_t tasks)
     return error;
 }
 
-void file_pool_submit(struct file_pool *pool, struct leat_file_request *request)
+void file_pool_submit(struct file_pool *pool, struct leat_file_request *request, size_t from)
 {
     pthread_mutex_lock(&pool->lock);
-    for (size_t i = 0; i < request->task_count; i++) {
+    for (size_t i = from; i < request->task_count; i++) {
         struct file_task *task = &request->tasks[i];
         task->next = NULL;
         *pool->tail = task;
         pool->tail = &task->next;
     }
-    size_t count = request->task_count;
+    size_t count = request->task_count - from;
     pool->waiting += count;
     size_t idle = (size_t)pool->idle;
     if (count < idle)

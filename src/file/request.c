@@ -169,13 +169,18 @@ bool file_task_plain(const struct file_task *task)
     return task->row == FILE_BUFFERED && !task->span && file_memory_plain(&task->memory);
 }
 
-void file_request_submit(struct leat_file_request *request)
+void file_request_submit_from(struct leat_file_request *request, size_t from)
 {
     __atomic_store_n(&request->moved_ns, leat_now_ns(), __ATOMIC_RELAXED);
-    if (request->task_count)
-        file_pool_submit(request->file->pool, request);
-    else
+    if (request->task_count > from)
+        file_pool_submit(request->file->pool, request, from);
+    else if (!request->task_count)
         finish(request);
+}
+
+void file_request_submit(struct leat_file_request *request)
+{
+    file_request_submit_from(request, 0);
 }
 
 bool file_request_over(struct leat_file_request *request, uint64_t deadline_ns)

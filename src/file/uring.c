@@ -22,8 +22,8 @@
 #include <sys/stat.h>
 
 #define PAGE_BYTES  UINT64_C(4096)
-#define AUTO_BYTES  (UINT64_C(1) << 20)   /* shorter calls are not asked about, under auto */
-#define PIECE_BYTES (UINT64_C(512) << 10) /* of a request in place */
+#define AUTO_BYTES  (UINT64_C(1) << 20) /* shorter calls are not asked about, under auto */
+#define PIECE_BYTES (UINT64_C(1) << 20) /* of a request in place */
 #define DEPTH       FILE_RING_DEPTH
 
 // A task that is being carried out.

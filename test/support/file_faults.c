@@ -91,7 +91,10 @@ static int faulty_result(int result, uint64_t offset, uint64_t bytes)
     faults.direct_calls++;
     int error = faults.is.direct_error;
     bool writing = faults.is.write_error != 0;
+    void (*hook)(uint64_t) = faults.is.before_read;
     pthread_mutex_unlock(&faults.lock);
+    if (hook)
+        hook(offset);
     size_t most = bytes;
     if (!error)
         error = judge(writing, offset, &most);

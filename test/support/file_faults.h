@@ -22,7 +22,7 @@ struct file_faults {
     int open_error, direct_open_error, direct_error, uring_error, sync_error, resize_error,
         close_error, fstat_error;
     bool hold_reads;                      /* they begin only after faults_release */
-    void (*before_read)(uint64_t offset); /* called by every read */
+    void (*before_read)(uint64_t offset); /* called by every read; by the ring, before its result */
 };
 
 /* Sets what goes wrong, and gives the table. */

@@ -204,46 +204,6 @@ static void a_file_without_direct_descriptors_goes_the_other_way(void **state)
     each_way(*state, &faults, open_refused);
 }
 
-// ---- Files that change meanwhile ----
-
-static struct {
-    const char *path; /* taken by whoever changes it */
-    uint64_t bytes;
-} change;
-
-// At the first read, the file gets another length.
-static void change_length(uint64_t offset)
-{
-    (void)offset;
-    const char *path = __atomic_exchange_n(&change.path, NULL, __ATOMIC_ACQ_REL);
-    if (path && truncate(path, (off_t)change.bytes))
-        abort();
-}
-
-static void read_shrinking(const struct way *way, struct stage *stage)
-{
-    if (strcmp(way->path, "buffered") != 0 || way->device)
-        return; // the hook is called by preads of the calling thread
-    change.bytes = 500000;
-    __atomic_store_n(&change.path, stage->path, __ATOMIC_RELEASE);
-    leat_file_options options = {.size = sizeof options, .task_bytes = FILE_BYTES};
-    leat_file *file = stage_open(stage, &options);
-    stage_read_checked(stage, file, 0, FILE_BYTES, 500000);
-    // And what has grown is seen.
-    if (truncate(stage->path, 600000))
-        fail_msg("truncate");
-    uint64_t done = 0;
-    stage_ok(leat_file_read(file, stage_buffer(stage), 0, FILE_BYTES, &done));
-    assert_int_equal(done, 600000);
-    stage_ok(leat_file_close(file));
-}
-
-static void a_file_that_shrinks_ends_where_it_ends(void **state)
-{
-    const struct file_faults faults = {.before_read = change_length};
-    each_way(*state, &faults, read_shrinking);
-}
-
 // ---- The file as a whole ----
 
 static void calls_of_the_whole_file_say_what_the_system_says(void **state)
@@ -302,7 +262,6 @@ int main(void)
         TEST(a_direct_read_that_is_refused_goes_the_other_way),
         TEST(a_direct_write_that_is_refused_goes_the_other_way),
         TEST(a_file_without_direct_descriptors_goes_the_other_way),
-        TEST(a_file_that_shrinks_ends_where_it_ends),
         TEST(calls_of_the_whole_file_say_what_the_system_says),
         TEST(a_copy_that_fails_is_an_error),
     };
