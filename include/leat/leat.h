@@ -82,8 +82,10 @@ typedef struct leat_job_info {
  * -EINVAL   an option or a LEAT_* variable has a value outside its range (both are named)
  * -EPROTO   the rank that was met is of another version or build (both are named)
  * -EALREADY this rank of the launched job is open already
- * -ETIMEDOUT ranks have not come (they are named); -ECONNREFUSED the root does not want this one,
- * as a number that is taken; -EACCES not the same key; -ECONNRESET a rank died before all were there
+ * -ETIMEDOUT ranks have not come (they are named)
+ * -ECONNREFUSED the root does not take this rank, as one that is there already
+ * -EACCES   the root has another LEAT_JOB_KEY
+ * -ECONNRESET a rank died before all were there
  * -ENOTSUP  a PMIx launcher has started this process, and libpmix is not here
  * -ENOMEM   the segment cannot be mapped; the detail says which limit and how to ask for less
  */

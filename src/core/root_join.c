@@ -296,12 +296,15 @@ void root_look(struct root_link *link, struct segment_head *head)
             lose(link, head);
         else if (event.kind == HELLO_NONE)
             break;
-        else if (event.kind == HELLO_GONE && event.rank < head->rank_count)
+        else if (event.kind == HELLO_GONE && event.rank < head->rank_count) {
+            // In order: then nobody is lost, though nobody is watched any more either.
+            link->lost = event.rank == 0 && event.end != END_DIED;
             leat_rank_gone(head, (int)event.rank,
                            event.end == END_DIED     ? RANK_LOST
                            : event.end == END_FAILED ? RANK_FAILED
                                                      : RANK_UNHARMED,
                            event.text);
+        }
     }
     pthread_mutex_unlock(&link->lock);
 }
