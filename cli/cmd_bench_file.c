@@ -332,14 +332,16 @@ int bench_file(int argc, char **argv)
         json_decref(bench.list);
         return command_fail(table.command, error);
     }
-    if (bench.json)
-        return json_dumpf(json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:o}", "schema", "leat.bench/1",
-                                    "context", "benchmark", "file", "device", bench.device,
-                                    "rounds", bench.pace.rounds, "slice_ms", bench.pace.slice_ms,
-                                    "benchmarks", bench.list),
-                          stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6))
-                   ? EXIT_FAILED
-                   : (putchar('\n'), EXIT_DONE);
-    json_decref(bench.list);
+    if (!bench.json) {
+        json_decref(bench.list);
+        return EXIT_DONE;
+    }
+    json_t *report =
+        json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:o}", "schema", "leat.bench/1", "context",
+                  "benchmark", "file", "device", bench.device, "rounds", bench.pace.rounds,
+                  "slice_ms", bench.pace.slice_ms, "benchmarks", bench.list);
+    json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(report);
     return EXIT_DONE;
 }
