@@ -11,7 +11,6 @@
 #include "file/cufile.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +30,9 @@ static bool is_required(const struct leat_file *file)
            (!strncmp(rule, "require:", 8) && strstr(rule + 8, file_path_cufile.name));
 }
 
-static int refuse(char reason[LEAT_REASON], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static int refuse(char reason[LEAT_REASON], const char *format, ...)
+static int refuse(char reason[LEAT_REASON], const char *what, const char *why)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(reason, LEAT_REASON, format, arguments);
-    va_end(arguments);
+    snprintf(reason, LEAT_REASON, "%s%s", what, why);
     return -ENOTSUP;
 }
 
@@ -69,7 +63,7 @@ static int register_file(struct leat_file *file, struct cufile *cufile, char rea
     }
     char words[LEAT_REASON];
     cufile_words(error, words, sizeof words);
-    return refuse(reason, "cuFile refuses the file: %s", words);
+    return refuse(reason, "cuFile refuses the file: ", words);
 }
 
 // Under the job's lock of files.
@@ -79,12 +73,12 @@ static int open_locked(struct leat_file *file, char reason[LEAT_REASON])
         return 0;
     struct cufile *cufile = cufile_get(file->job);
     if (!cufile)
-        return refuse(reason, "no memory for cuFile's functions");
+        return refuse(reason, "no memory for cuFile's functions", "");
     if (cufile->absent[0])
-        return refuse(reason, "cuFile: %.*s", LEAT_REASON - 9, cufile->absent);
+        return refuse(reason, "cuFile: ", cufile->absent);
     if (!goes_direct(cufile) && !is_required(file))
-        return refuse(reason, "cuFile has neither nvidia-fs nor P2PDMA, and would copy through "
-                              "the host");
+        return refuse(reason, "cuFile has neither nvidia-fs nor P2PDMA",
+                      ", and would copy through the host");
     return register_file(file, cufile, reason);
 }
 
@@ -134,9 +128,9 @@ static int cufile_can(struct leat_file *file, const struct file_need *need,
                       char reason[LEAT_REASON])
 {
     if (need->spans)
-        return refuse(reason, "many small ranges: these are read as spans");
+        return refuse(reason, "many small ranges: these are read as spans", "");
     if ((!need->memory || file_memory_plain(need->memory)) && !is_required(file))
-        return refuse(reason, "the buffer is the host's");
+        return refuse(reason, "the buffer is the host's", "");
     int error = open_once(file, reason);
     if (error)
         return error;
