@@ -19,6 +19,7 @@ p2p --rate
 coll
 memory -n 8
 flood --count 200000
+file --rounds 5
 EOF
 
 shopt -s nullglob
