@@ -123,9 +123,10 @@ K_FN int k_meet(const struct k_grid *grid, const struct k_wait *wait, uint32_t *
 K_FN uint32_t k_sync_grid(const struct k_grid *grid, const struct k_wait *wait, uint32_t *arrived,
                           struct leat_signal *gate, uint64_t round, uint32_t failed_here)
 {
-    uint32_t failed = failed_here;
-    k_sync_block(grid);
-    if (k_lane(grid) == 0 && !failed_here) {
+    uint32_t failed = 0;
+    if (k_any(grid, failed_here))
+        return 1;
+    if (k_lane(grid) == 0) {
         uint64_t seen = 0;
         const uint64_t begin = K_TRACE_BEGIN(wait);
         int code = k_meet(grid, wait, arrived, gate, round, &seen);
