@@ -334,8 +334,6 @@ static void test_values_out_of_range_are_refused_by_name(void **state)
         {"LEAT_SPIN", "100001"},
         {"LEAT_COMPAT", "maybe"},
         {"LEAT_FILE_DIRECT", "1"},
-        {"LEAT_FILE_BUFFERS", "1"},
-        {"LEAT_FILE_BUFFER", "1K"},
         {"LEAT_LOG", "2"},
         {"LEAT_LOG", "Warn"},
         {"LEAT_PATHS", "fast"},

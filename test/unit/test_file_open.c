@@ -250,6 +250,32 @@ static void a_read_of_5_gib_is_whole(void **state)
     munmap(address, bytes);
 }
 
+// The same for real, where there is the time and the memory: a hole, with a stamped end.
+static void a_sparse_file_of_5_gib_is_read_whole(void **state)
+{
+    struct stage *stage = *state;
+    if (!getenv("LEAT_LONG"))
+        skip();
+    const uint64_t bytes = UINT64_C(5) << 30, stamped = 1 << 20, far = bytes - stamped;
+    leat_file_options options = {.size = sizeof options,
+                                 .flags = LEAT_FILE_READ | LEAT_FILE_WRITE | LEAT_FILE_CREATE};
+    leat_file *file = stage_open(stage, &options);
+    uint64_t done = 0;
+    stage_stamp(stage, far, stamped);
+    stage_ok(leat_file_write(file, stage_buffer(stage), far, stamped, &done));
+    unsigned char *to = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(to != MAP_FAILED);
+    memset(to, STAGE_POISON, bytes);
+    stage_ok(leat_file_read(file, (leat_buffer){.address = to}, 0, bytes, &done));
+    assert_true(done == bytes);
+    for (uint64_t i = 0; i < bytes; i++)
+        if (to[i] != (i < far ? 0 : stage_byte(i)))
+            fail_msg("byte %llu is wrong", (unsigned long long)i);
+    munmap(to, bytes);
+    stage_ok(leat_file_close(file));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, stage_begin, stage_end)
@@ -263,6 +289,7 @@ int main(void)
         TEST(a_buffer_is_registered_once),
         TEST(offsets_have_64_bits),
         TEST(a_read_of_5_gib_is_whole),
+        TEST(a_sparse_file_of_5_gib_is_read_whole),
     };
     ways_settings();
     return cmocka_run_group_tests(tests, NULL, NULL);
