@@ -103,16 +103,15 @@ static struct leat_file_request *request_new(struct leat_file *file, const leat_
 
 static int find_memory(struct leat_file_request *request)
 {
+    const leat_file_call *call = &request->call;
+    struct leat_job *job = request->file->job;
     int error = 0;
-    for (size_t i = 0; i < request->call.range_count && !error; i++) {
-        const leat_file_range *range = &request->call.ranges[i];
-        error = check_range(request->file, range->file_offset, range->bytes);
-        if (!error)
-            error = file_memory_find(request->file->job, &range->buffer, range->bytes,
-                                     &request->memory[i]);
-        if (!error)
-            file_buffer_look(request->file->job, &request->memory[i], range->bytes);
-    }
+    for (size_t i = 0; i < call->range_count && !error; i++)
+        error = check_range(request->file, call->ranges[i].file_offset, call->ranges[i].bytes);
+    if (!error)
+        error = file_memory_find_all(job, call->ranges, call->range_count, request->memory);
+    for (size_t i = 0; i < call->range_count && !error; i++)
+        file_buffer_look(job, &request->memory[i], call->ranges[i].bytes);
     return error;
 }
 

@@ -49,6 +49,9 @@ struct file_memory {
  * by kind with the reason). */
 int file_memory_find(struct leat_job *job, const leat_buffer *buffer, uint64_t bytes,
                      struct file_memory *memory);
+/* The same for all ranges of a call. */
+int file_memory_find_all(struct leat_job *job, const leat_file_range *ranges, size_t count,
+                         struct file_memory *memory);
 
 /* Sets memory->registered where the whole buffer has been registered (register.c). */
 void file_buffer_look(struct leat_job *job, struct file_memory *memory, uint64_t bytes);
