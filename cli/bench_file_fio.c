@@ -20,8 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static void make_arguments(const struct file_side *side, const struct file_point *point,
                            int slice_ms, char text[16][1200], char *arguments[18])
 {

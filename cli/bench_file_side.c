@@ -96,7 +96,9 @@ static int look(struct side *side, uint64_t at, uint64_t offset)
         leat_region_info_get(side->probe, &info);
         memcpy(&word, info.address, 8);
     } else {
-        memcpy(&word, side->memory + at, 8);
+        word = ~offset;
+        if (side->memory)
+            memcpy(&word, side->memory + at, 8);
     }
     return word == offset
                ? 0
