@@ -7,6 +7,7 @@
 #include "core/job.h"
 #include "file/system.h"
 #include "leat/file.h"
+#include "support/fake_copies.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,16 +78,27 @@ static void make_file(struct stage *stage, uint64_t bytes)
     free(content);
 }
 
-static void open_stage(struct stage *stage, const struct file_system_calls *calls,
-                       const char *direct)
+static struct fake_copies fake;
+
+// With a seed the buffers are a GPU's, whose copies come late.
+static void open_stage_on(struct stage *stage, const struct file_system_calls *calls,
+                          const char *direct, unsigned seed)
 {
     *stage = (struct stage){.arena = malloc(ARENA)};
     assert_non_null(stage->arena);
     make_file(stage, FILE_BYTES);
     assert_int_equal(leat_open(NULL, &stage->job), 0);
+    if (seed)
+        fake_copies_begin(&fake, stage->job, stage->arena, ARENA, seed);
     stage->job->file_system = calls;
     leat_file_options options = {.size = sizeof options, .direct = direct, .compat = "on"};
     assert_int_equal(leat_file_open(stage->job, stage->path, &options, &stage->file), 0);
+}
+
+static void open_stage(struct stage *stage, const struct file_system_calls *calls,
+                       const char *direct)
+{
+    open_stage_on(stage, calls, direct, 0);
 }
 
 static void close_stage(struct stage *stage)
@@ -163,10 +175,10 @@ static void random_ranges(struct stage *stage, uint64_t seed)
     }
 }
 
-static void compare_with_a_loop(const char *direct, uint64_t seeds)
+static void compare_with_a_loop(const char *direct, uint64_t seeds, unsigned gpu)
 {
     struct stage stage;
-    open_stage(&stage, NULL, direct);
+    open_stage_on(&stage, NULL, direct, gpu);
     uint64_t all = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         uint64_t sum = 0, counted = 0;
@@ -191,13 +203,56 @@ static void compare_with_a_loop(const char *direct, uint64_t seeds)
 static void ranges_are_what_a_loop_reads(void **state)
 {
     (void)state;
-    compare_with_a_loop("off", 60);
+    compare_with_a_loop("off", 60, 0);
 }
 
 static void ranges_are_what_a_loop_reads_past_the_page_cache(void **state)
 {
     (void)state;
-    compare_with_a_loop("on", 40);
+    compare_with_a_loop("on", 40, 0);
+}
+
+// Small buffers, so that each is filled many times while copies from others are late.
+static void ranges_come_to_a_gpus_memory(void **state)
+{
+    (void)state;
+    setenv("LEAT_FILE_BUFFER", "64K", 1);
+    setenv("LEAT_FILE_BUFFERS", "2", 1);
+    for (unsigned seed = 1; seed <= 3; seed++) {
+        compare_with_a_loop("off", 20, seed);
+        compare_with_a_loop("on", 20, seed);
+        assert_true(fake_copies_count() > 0);
+        assert_int_equal(fake_copies_lost(), 0);
+    }
+    unsetenv("LEAT_FILE_BUFFER");
+    unsetenv("LEAT_FILE_BUFFERS");
+}
+
+// The copy that touches one range fails: no range counts more than is there.
+static void a_failed_copy_counts_for_nothing(void **state)
+{
+    (void)state;
+    struct stage stage;
+    uint64_t counted, sum = 0;
+    open_stage_on(&stage, NULL, "off", 9);
+    random_ranges(&stage, 17);
+    lay_out(&stage);
+    size_t hit = stage.count / 2;
+    while (!expected(&stage.range[hit]))
+        hit++;
+    fake_copies_fail_at(stage.range[hit].buffer.address);
+    assert_int_equal(read_ranges(&stage, &counted), -EIO);
+    assert_non_null(strstr(leat_error_detail(), "a copy has failed"));
+    assert_int_equal(stage.range[hit].done, 0);
+    for (size_t i = 0; i < stage.count; i++) {
+        const unsigned char *at = stage.range[i].buffer.address;
+        assert_true(stage.range[i].done <= expected(&stage.range[i]));
+        for (uint64_t k = 0; k < stage.range[i].done; k++)
+            assert_int_equal(at[k], stamp(stage.range[i].file_offset + k));
+        sum += stage.range[i].done;
+    }
+    assert_int_equal(counted, sum);
+    close_stage(&stage);
 }
 
 // ---- Injected faults ----
@@ -436,6 +491,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_are_what_a_loop_reads),
         cmocka_unit_test(ranges_are_what_a_loop_reads_past_the_page_cache),
+        cmocka_unit_test(ranges_come_to_a_gpus_memory),
+        cmocka_unit_test(a_failed_copy_counts_for_nothing),
         cmocka_unit_test(interrupted_and_short_reads_go_on),
         cmocka_unit_test(an_error_counts_against_the_ranges_it_hits),
         cmocka_unit_test(a_bad_block_in_a_gap_is_nobodys),
