@@ -152,10 +152,10 @@ LEAT_API int leat_file_resize(leat_file *file, uint64_t bytes);
 /* ---- Buffers ------------------------------------------------------------------------------ */
 
 /*
- * Tells cuFile, and CUDA where it is host memory, of a buffer that many calls will use. Never
- * needed; without it each call goes through cuFile's own buffers, or leat's. What cuFile refuses
- * (5016: too much is pinned) is no error under `compat` "auto": the file layer remembers why, and
- * leat_file_info_get tells. -EBUSY it is registered already; -EINVAL, -ERANGE as above.
+ * Tells cuFile of a buffer that many calls will use. Never needed; without it each call goes
+ * through cuFile's own buffers, or leat's; memory of the host is read where it is. What cuFile
+ * refuses (5016: too much is pinned) is no error under `compat` "auto": the file layer remembers
+ * why, and leat_file_info_get tells. -EBUSY it is registered already; -EINVAL, -ERANGE as above.
  */
 LEAT_API int leat_file_buffer_register(leat_job *job, leat_buffer buffer, uint64_t bytes);
 /* -ENOENT it is not registered from this address. */
@@ -215,8 +215,9 @@ typedef struct leat_cufile_info {
     int io_threads, request_parallelism, queue_depth, batch_entries;
     int parallel_io, compat_allowed, compat_forced, p2pdma, nvfs;
     char settings_file[128]; /* cufile.json that it reads, or "" */
-    /* Counters of level 3 over all GPUs and all users of the library in this process; never of one
-     * call. LEAT_FILE_UNKNOWN where they are off. */
+    /* Counters of level 3 over all GPUs and all users of the library in this process, switched on
+     * by the first question; never of one call. LEAT_FILE_UNKNOWN where they are off, and bytes
+     * where a GPU went more than one way, since the library does not part them. */
     uint64_t nvfs_operations, p2p_operations, posix_operations;
     uint64_t nvfs_bytes, p2p_bytes, posix_bytes;
 } leat_cufile_info;

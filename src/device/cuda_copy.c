@@ -72,12 +72,7 @@ static void cuda_free(struct device *base, void *address, uint64_t bytes)
 
 static int cuda_pin(struct device *base, void *address, uint64_t bytes)
 {
-    const struct cuda_device *device = (const struct cuda_device *)base;
-    int supported = 0;
-    cudaDeviceGetAttribute(&supported, cudaDevAttrHostRegisterReadOnlySupported, device->number);
-    if (!supported)
-        return leat_fail(-ENOTSUP, "GPU %d cannot register pages that are only to be read",
-                         device->number);
+    (void)base;
     cudaError_t failed =
         cudaHostRegister(address, bytes, cudaHostRegisterPortable | cudaHostRegisterReadOnly);
     return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "registering pages of a file");

@@ -12,6 +12,10 @@
 #include "device/copies.h"
 
 #include <stdint.h>
+#ifndef __cplusplus
+#include <cuda.h>
+#include <pthread.h>
+#endif
 
 /* A launch carries 4 KiB, or since CUDA 12.1 just under 32 KiB; what it carries takes time. */
 #define CUDA_PIECES_FEW   169
@@ -42,8 +46,18 @@ void leat_cuda_scatter_entries(const void **few, const void **many);
 }
 #else
 
+struct hold_page;
+
+/* cuPointerGetAttribute */
+typedef CUresult cuda_pointer_attribute(void *value, CUpointer_attribute attribute,
+                                        CUdeviceptr address);
+
 /* What a rank's device keeps for copies beside its stream. */
-struct cuda_copies;
+struct cuda_copies {
+    pthread_mutex_t lock; /* of the pages */
+    struct hold_page *pages;
+    cuda_pointer_attribute *attribute; /* NULL: the driver has none */
+};
 
 /* When the rank opens, while no kernel spins: loads the kernels, finds the driver's functions. */
 int leat_cuda_copies_open(struct device *device, struct cuda_copies **copies);

@@ -15,29 +15,14 @@
 #include <errno.h>
 #include <string.h>
 
-typedef CUresult pointer_attribute(void *value, CUpointer_attribute attribute, CUdeviceptr address);
-
-// From the driver, without linking it. The runtime keeps a table, so this costs a look-up.
-static pointer_attribute *find_operation(void)
-{
-    void *entry = NULL;
-    pointer_attribute *operation = NULL;
-    enum cudaDriverEntryPointQueryResult found;
-    cudaError_t failed = cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &entry, 12000,
-                                                          cudaEnableDefault, &found);
-    if (failed == cudaSuccess && found == cudaDriverEntryPointSuccess)
-        memcpy(&operation, &entry, sizeof operation);
-    return operation;
-}
-
-static uint64_t ask(pointer_attribute *operation, CUpointer_attribute attribute, uint64_t at)
+static uint64_t ask(cuda_pointer_attribute *operation, CUpointer_attribute attribute, uint64_t at)
 {
     // Attributes have 4 or 8 bytes.
     uint64_t value = 0;
     return operation && operation(&value, attribute, (CUdeviceptr)at) == CUDA_SUCCESS ? value : 0;
 }
 
-static const char *who_made(pointer_attribute *operation, uint64_t at)
+static const char *who_made(cuda_pointer_attribute *operation, uint64_t at)
 {
     if (ask(operation, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at))
         return "cudaMallocAsync";
@@ -47,7 +32,7 @@ static const char *who_made(pointer_attribute *operation, uint64_t at)
 }
 
 // Where what lies at `at` ends; 0: the driver does not tell.
-static uint64_t end_of(pointer_attribute *operation, uint64_t at)
+static uint64_t end_of(cuda_pointer_attribute *operation, uint64_t at)
 {
     uint64_t start = ask(operation, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
     uint64_t bytes = ask(operation, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, at);
@@ -60,7 +45,8 @@ static uint64_t end_of(pointer_attribute *operation, uint64_t at)
     return !mapped || (ranged && ranged < mapped) ? ranged : mapped;
 }
 
-static int check_access(pointer_attribute *operation, uint64_t at, int gpu, const char *made_by)
+static int check_access(cuda_pointer_attribute *operation, uint64_t at, int gpu,
+                        const char *made_by)
 {
     uint32_t flags = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     if (!operation ||
@@ -77,7 +63,7 @@ static int check_access(pointer_attribute *operation, uint64_t at, int gpu, cons
 
 // All of the buffer is of one kind and on one GPU. What is mapped piece by piece is one buffer;
 // allocations that happen to lie side by side are not.
-static int check_extent(pointer_attribute *operation, uint64_t at, uint64_t bytes,
+static int check_extent(cuda_pointer_attribute *operation, uint64_t at, uint64_t bytes,
                         const struct copies_found *found, enum cudaMemoryType type)
 {
     const uint64_t begin = at, end = at + bytes;
@@ -101,7 +87,7 @@ static int check_extent(pointer_attribute *operation, uint64_t at, uint64_t byte
     }
 }
 
-static int is_reserved(pointer_attribute *operation, uint64_t at)
+static int is_reserved(cuda_pointer_attribute *operation, uint64_t at)
 {
     uint32_t mapped = 1;
     if (!operation ||
@@ -110,9 +96,10 @@ static int is_reserved(pointer_attribute *operation, uint64_t at)
     return ask(operation, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) != 0;
 }
 
-static int find_host(const void *address, struct copies_found *found)
+static int find_host(cuda_pointer_attribute *operation, const void *address,
+                     struct copies_found *found)
 {
-    if (is_reserved(find_operation(), (uint64_t)(uintptr_t)address))
+    if (is_reserved(operation, (uint64_t)(uintptr_t)address))
         return leat_fail(-ENOTSUP,
                          "addresses reserved by cuMemAddressReserve at %p with no memory behind "
                          "them; map some with cuMemMap",
@@ -125,9 +112,11 @@ int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
                    struct copies_found *found)
 {
     const uint64_t at = (uint64_t)(uintptr_t)address;
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    cuda_pointer_attribute *operation = device->copies->attribute;
     struct cudaPointerAttributes what;
     struct copies_found made = {COPIES_HOST, -1, "the host"};
-    int error = leat_cuda_use((struct cuda_device *)base);
+    int error = leat_cuda_use(device);
     if (error)
         return error;
     cudaError_t failed = cudaPointerGetAttributes(&what, address);
@@ -138,8 +127,7 @@ int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
         return leat_cuda_fail(failed, "what a buffer is");
     }
     if (what.type == cudaMemoryTypeUnregistered)
-        return find_host(address, found);
-    pointer_attribute *operation = find_operation();
+        return find_host(operation, address, found);
     if (what.type == cudaMemoryTypeHost) {
         made = (struct copies_found){COPIES_PINNED, -1, "cudaHostAlloc or cudaHostRegister"};
     } else if (what.type == cudaMemoryTypeManaged) {

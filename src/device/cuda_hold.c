@@ -41,11 +41,6 @@ struct hold_page {
     struct copies_hold hold[HOLDS];
 };
 
-struct cuda_copies {
-    pthread_mutex_t lock;
-    struct hold_page *pages;
-};
-
 static int add_page(struct device *base, struct cuda_copies *copies)
 {
     struct hold_page *page = calloc(1, sizeof *page);
@@ -76,12 +71,26 @@ static int load_kernels(void)
     return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "loading a kernel of files");
 }
 
+// From the driver, without linking it.
+static cuda_pointer_attribute *find_attribute(void)
+{
+    void *entry = NULL;
+    cuda_pointer_attribute *operation = NULL;
+    enum cudaDriverEntryPointQueryResult found;
+    cudaError_t failed = cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &entry, 12000,
+                                                          cudaEnableDefault, &found);
+    if (failed == cudaSuccess && found == cudaDriverEntryPointSuccess)
+        memcpy(&operation, &entry, sizeof operation);
+    return operation;
+}
+
 int leat_cuda_copies_open(struct device *base, struct cuda_copies **opened)
 {
     struct cuda_copies *copies = calloc(1, sizeof *copies);
     if (!copies)
         return leat_fail(-ENOMEM, "no memory for copies of files");
     pthread_mutex_init(&copies->lock, NULL);
+    copies->attribute = find_attribute();
     int error = load_kernels();
     if (!error)
         error = add_page(base, copies);
