@@ -114,6 +114,7 @@ struct leat_file {
     int direct_fd; /* O_DIRECT; -1 until a call wants it, or where the file system refuses */
     uint32_t memory_alignment, offset_alignment; /* of direct I/O; 0: none */
     bool alignment_told;                         /* else they are a guess */
+    int ring_refused;                            /* errno: why there is no io_uring; atomic */
     uint64_t file_system;                        /* statfs's f_type */
     char file_system_name[16];
     enum { COMPAT_AUTO, COMPAT_ON, COMPAT_OFF } compat;
@@ -325,6 +326,8 @@ static inline bool file_memory_plain(const struct file_memory *memory)
 /* Gives back what the lane holds. */
 void file_lane_free(struct file_lane *lane);
 void file_ring_free(struct file_ring *ring); /* uring.c */
+/* As a path's `serve`, by io_uring or plain calls (uring.c). */
+void file_uring_serve(struct file_lane *lane, struct file_task *task);
 #define FILE_RING_DEPTH 32
 struct uring;
 /* The lane's ring, which is empty between tasks; NULL where the kernel refuses it. (uring.c) */

@@ -28,6 +28,11 @@ static int real_uring_setup(unsigned depth)
     return 0;
 }
 
+static int real_uring_enter(void)
+{
+    return 0;
+}
+
 static int real_uring_result(int result, uint64_t offset, uint64_t bytes)
 {
     (void)offset;
@@ -45,6 +50,7 @@ const struct file_system_calls file_system_real = {.open = real_open,
                                                    .mmap = mmap,
                                                    .munmap = munmap,
                                                    .uring_setup = real_uring_setup,
+                                                   .uring_enter = real_uring_enter,
                                                    .uring_result = real_uring_result};
 
 int file_transfer_fail(const struct leat_file *file, int error, enum leat_file_operation operation,

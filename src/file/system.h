@@ -27,6 +27,7 @@ struct file_system_calls {
     void *(*mmap)(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
     int (*munmap)(void *address, size_t bytes);
     int (*uring_setup)(unsigned depth); /* 0: io_uring may be used; else -1 and errno */
+    int (*uring_enter)(void);           /* 0: the ring may be entered; else -1 and errno */
     /* What the ring says of a request's result: a test puts another one in its place. */
     int (*uring_result)(int result, uint64_t offset, uint64_t bytes);
 };

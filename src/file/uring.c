@@ -11,7 +11,6 @@
 
 #define _GNU_SOURCE
 #include "file/internal.h"
-#include "file/ranges.h"
 #include "file/ring.h"
 
 #include <errno.h>
@@ -22,7 +21,6 @@
 #include <sys/stat.h>
 
 #define PAGE_BYTES  UINT64_C(4096)
-#define AUTO_BYTES  (UINT64_C(1) << 20) /* shorter calls are not asked about, under auto */
 #define PIECE_BYTES (UINT64_C(1) << 20) /* of a request in place */
 #define DEPTH       FILE_RING_DEPTH
 
@@ -44,10 +42,12 @@ struct request {
     uint64_t offset, bytes; /* asked of the device, whole blocks */
     uint64_t begin, end;    /* of that, in the file, what the task wants */
     uint64_t got;
+    bool flying; /* in the ring */
 };
 
 struct file_ring {
     struct uring *uring; /* NULL: refused */
+    int refused;         /* errno, by which it was */
     struct job job[DEPTH];
     struct request request[DEPTH];
     int free[DEPTH], free_count;
@@ -72,45 +72,6 @@ static uint64_t up(uint64_t value, uint64_t unit)
     return down(value + unit - 1, unit);
 }
 
-// ---- Whether ----
-
-static int mostly_cached(struct leat_file *file, const struct file_need *need)
-{
-    uint64_t cached = 0, pages = down(need->extent, PAGE_BYTES);
-    if (file_cached(file, need->offset, need->extent, &cached))
-        return 0;
-    return pages && cached >= pages / 2;
-}
-
-static int say(char reason[LEAT_REASON], int error, const char *text)
-{
-    snprintf(reason, LEAT_REASON, "%s", text);
-    return error;
-}
-
-static int odirect_can(struct leat_file *file, const struct file_need *need,
-                       char reason[LEAT_REASON])
-{
-    bool automatic = file->direct == DIRECT_AUTO && file->require != FILE_ODIRECT;
-    uint64_t slot = file->job->config.file_buffer_bytes;
-    if (automatic && need->operation == LEAT_FILE_OP_WRITE)
-        return say(reason, -ENOTSUP, "writes go through the page cache unless direct is on");
-    if (!file->offset_alignment)
-        return say(reason, -ENOTSUP, "the file system tells no alignment of direct I/O");
-    if (file->offset_alignment > slot || slot % file->offset_alignment)
-        return say(reason, -ENOTSUP, "its blocks do not fit LEAT_FILE_BUFFER");
-    if (automatic && need->bytes < AUTO_BYTES)
-        return say(reason, -ENOTSUP, "shorter than 1 MiB");
-    if (automatic && mostly_cached(file, need))
-        return say(reason, -ENOTSUP, "half of it or more is in the page cache");
-    char why[LEAT_REASON];
-    if (file_open_direct(file, why) < 0) {
-        file_path_forbid(file, FILE_ODIRECT, "%s", why);
-        return say(reason, -ENOTSUP, why);
-    }
-    return say(reason, 0, "past the page cache");
-}
-
 // ---- Means ----
 
 static int ring_of(struct file_lane *lane, struct file_ring **found)
@@ -120,9 +81,8 @@ static int ring_of(struct file_lane *lane, struct file_ring **found)
         if (!ring)
             return leat_fail(-ENOMEM, "no memory for direct requests");
         const struct file_system_calls *system = lane->job->file_system;
-        bool refused = system && system->uring_setup(DEPTH);
-        if (refused || uring_open(DEPTH, &ring->uring))
-            ring->uring = NULL;
+        int error = system && system->uring_setup(DEPTH) ? -errno : uring_open(DEPTH, &ring->uring);
+        ring->refused = -error;
         for (int i = 0; i < DEPTH; i++)
             ring->free[ring->free_count++] = i;
         lane->ring = ring;
@@ -279,6 +239,7 @@ static void push(struct server *server, struct request *request)
                request->job->task->request->file->direct_fd, request->address + request->got,
                (uint32_t)(request->bytes - request->got), request->offset + request->got,
                (uint64_t)(request - server->ring->request));
+    request->flying = true;
     server->ring->flying++;
 }
 
@@ -294,6 +255,21 @@ static void launch(struct server *server, struct request *request, bool alone)
     end_request(server, request);
 }
 
+// The kernel lets the ring be made and not be used: what is in it is asked for by plain calls.
+static void leave_ring(struct server *server, int error)
+{
+    struct file_ring *ring = server->ring;
+    uring_close(ring->uring);
+    ring->uring = NULL;
+    ring->refused = -error;
+    for (int i = 0; i < DEPTH; i++)
+        if (ring->request[i].flying) {
+            ring->request[i].flying = false;
+            ring->flying--;
+            launch(server, &ring->request[i], true);
+        }
+}
+
 static void reap(struct server *server)
 {
     uint64_t user;
@@ -302,6 +278,7 @@ static void reap(struct server *server)
         struct request *request = &server->ring->request[user];
         const struct file_system_calls *system = request->job->task->request->file->system;
         server->ring->flying--;
+        request->flying = false;
         result = system->uring_result(result, request->offset + request->got,
                                       request->bytes - request->got);
         if (settle(request, result))
@@ -536,7 +513,13 @@ static int end_jobs(struct server *server)
     return left;
 }
 
-static void odirect_serve(struct file_lane *lane, struct file_task *task)
+static int enter(const struct server *server)
+{
+    const struct file_system_calls *system = server->lane->job->file_system;
+    return system && system->uring_enter() ? -errno : uring_enter(server->ring->uring, 1);
+}
+
+void file_uring_serve(struct file_lane *lane, struct file_task *task)
 {
     struct server server = {.lane = lane, .gpu = task->memory.gpu};
     int error = ring_of(lane, &server.ring);
@@ -544,13 +527,21 @@ static void odirect_serve(struct file_lane *lane, struct file_task *task)
         file_task_over(lane, task, error);
         return;
     }
+    if (server.ring->refused)
+        __atomic_store_n(&task->request->file->ring_refused, server.ring->refused,
+                         __ATOMIC_RELAXED);
     begin_job(&server, task);
     do {
         fill(&server);
         if (!server.ring->flying)
             continue;
         // The kernel takes what it can; what it cannot yet is handed over again.
-        if (uring_enter(server.ring->uring, 1))
+        error = enter(&server);
+        if (error && error != -EAGAIN && error != -EBUSY) {
+            leave_ring(&server, error);
+            continue;
+        }
+        if (error)
             sched_yield();
         reap(&server);
     } while (end_jobs(&server));
@@ -560,6 +551,3 @@ static void odirect_serve(struct file_lane *lane, struct file_task *task)
         file_task_over(lane, next, -EAGAIN);
     }
 }
-
-const struct file_path file_path_odirect = {
-    .name = "odirect", .can = odirect_can, .run = file_ranges_run, .serve = odirect_serve};

@@ -148,6 +148,12 @@ static int faulty_setup(unsigned depth)
     return error ? refuse(error) : 0;
 }
 
+static int faulty_enter(void)
+{
+    int error = set_error(&faults.is.enter_error);
+    return error ? refuse(error) : 0;
+}
+
 static struct file_system_calls table;
 
 const struct file_system_calls *faults_set(const struct file_faults *set)
@@ -166,6 +172,7 @@ const struct file_system_calls *faults_set(const struct file_faults *set)
         table.fdatasync = faulty_sync;
         table.ftruncate = faulty_resize;
         table.uring_setup = faulty_setup;
+        table.uring_enter = faulty_enter;
         table.uring_result = faulty_result;
     }
     return &table;

@@ -19,8 +19,8 @@ struct file_faults {
     uint64_t read_at, write_at;  /* of transfers that reach this offset; before it they are short */
     unsigned interrupt_every;    /* EINTR for every n-th call */
     uint64_t most_bytes;         /* that a call moves */
-    int open_error, direct_open_error, direct_error, uring_error, sync_error, resize_error,
-        close_error, fstat_error;
+    int open_error, direct_open_error, direct_error, uring_error, enter_error, sync_error,
+        resize_error, close_error, fstat_error;
     bool hold_reads;                      /* they begin only after faults_release */
     void (*before_read)(uint64_t offset); /* called by every read; by the ring, before its result */
 };

@@ -40,6 +40,15 @@ static void read_all(const struct way *way, struct stage *stage)
     stage_ok(leat_file_close(file));
 }
 
+static void read_all_of_it(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    stage_read_checked(stage, file, 0, FILE_BYTES + 10, FILE_BYTES);
+    stage_read_checked(stage, file, 4097, 900000, 900000);
+    way_check_bytes(way, file, FILE_BYTES + 900000);
+    stage_ok(leat_file_close(file));
+}
+
 static void interrupted_and_short_reads_go_on(void **state)
 {
     // The page cache has no blocks; a device's short transfers end at them.
@@ -204,6 +213,14 @@ static void a_file_without_direct_descriptors_goes_the_other_way(void **state)
     each_way(*state, &faults, open_refused);
 }
 
+// A ring that can be made and not be used, as some containers have it.
+static void a_ring_that_cannot_be_entered_is_left(void **state)
+{
+    const struct file_faults faults = {.enter_error = EPERM, .interrupt_every = 5};
+    each_way(*state, &faults, read_all_of_it);
+    each_way(*state, &faults, write_all);
+}
+
 // ---- The file as a whole ----
 
 static void calls_of_the_whole_file_say_what_the_system_says(void **state)
@@ -262,6 +279,7 @@ int main(void)
         TEST(a_direct_read_that_is_refused_goes_the_other_way),
         TEST(a_direct_write_that_is_refused_goes_the_other_way),
         TEST(a_file_without_direct_descriptors_goes_the_other_way),
+        TEST(a_ring_that_cannot_be_entered_is_left),
         TEST(calls_of_the_whole_file_say_what_the_system_says),
         TEST(a_copy_that_fails_is_an_error),
     };

@@ -37,6 +37,19 @@ static void reads_of_any_shape(void **state)
     each_way(*state, read_shapes);
 }
 
+// That io_uring is refused is no secret.
+static void check_ring(const struct way *way, leat_file *file)
+{
+    leat_file_info info = {.size = sizeof info};
+    leat_file_range range = {.bytes = 1};
+    leat_file_call question = {.size = sizeof question, .ranges = &range, .range_count = 1};
+    range.buffer.address = file;
+    stage_ok(leat_file_info_get(file, &question, &info));
+    bool told = strstr(info.path[FILE_ODIRECT].reason, "io_uring is refused: Function not");
+    if (told != way->no_ring)
+        fail_msg("%s: %s", way->name, info.path[FILE_ODIRECT].reason);
+}
+
 // F2
 static void read_ends(const struct way *way, struct stage *stage)
 {
@@ -54,6 +67,7 @@ static void read_ends(const struct way *way, struct stage *stage)
         stage_read_checked(stage, file, UINT64_C(1) << 45, 5000, 0);
         stage_read_checked(stage, file, 0, 0, 0);
         way_check_bytes(way, file, 2 * size + 1 + (size - size / 2));
+        check_ring(way, file);
         stage_ok(leat_file_close(file));
     }
 }
