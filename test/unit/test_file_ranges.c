@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -255,6 +256,58 @@ static void a_failed_copy_counts_for_nothing(void **state)
     close_stage(&stage);
 }
 
+// ---- Several threads at once, on one file ----
+
+#define READERS 3
+
+struct reader {
+    pthread_t thread;
+    struct stage stage; // with the others' job and file, and ranges of its own
+    uint64_t seed, sum, counted;
+    int error;
+};
+
+static void *read_alone(void *user)
+{
+    struct reader *reader = user;
+    leat_file_call call = {.size = sizeof call, .ranges = reader->stage.range};
+    for (int round = 0; round < 4 && !reader->error; round++) {
+        leat_file_request *request;
+        call.range_count = reader->stage.count;
+        reader->error = leat_file_start(reader->stage.file, &call, &request);
+        if (!reader->error)
+            reader->error = leat_file_wait(request, -1, &reader->counted);
+    }
+    return NULL;
+}
+
+static void threads_do_not_disturb_one_another(void **state)
+{
+    (void)state;
+    static struct reader reader[READERS];
+    struct stage stage;
+    open_stage(&stage, NULL, "auto");
+    for (unsigned i = 0; i < READERS; i++) {
+        reader[i] = (struct reader){.stage = stage, .seed = 300 + i};
+        reader[i].stage.arena = malloc(ARENA);
+        assert_non_null(reader[i].stage.arena);
+        random_ranges(&reader[i].stage, reader[i].seed);
+        lay_out(&reader[i].stage);
+        assert_int_equal(pthread_create(&reader[i].thread, NULL, read_alone, &reader[i]), 0);
+    }
+    for (unsigned i = 0; i < READERS; i++) {
+        pthread_join(reader[i].thread, NULL);
+        assert_int_equal(reader[i].error, 0);
+        for (size_t k = 0; k < reader[i].stage.count; k++) {
+            look_at(&reader[i].stage, k, expected(&reader[i].stage.range[k]));
+            reader[i].sum += expected(&reader[i].stage.range[k]);
+        }
+        assert_int_equal(reader[i].counted, reader[i].sum);
+        free(reader[i].stage.arena);
+    }
+    close_stage(&stage);
+}
+
 // ---- Injected faults ----
 
 static int interruptions, refusals;
@@ -493,6 +546,7 @@ int main(void)
         cmocka_unit_test(ranges_are_what_a_loop_reads_past_the_page_cache),
         cmocka_unit_test(ranges_come_to_a_gpus_memory),
         cmocka_unit_test(a_failed_copy_counts_for_nothing),
+        cmocka_unit_test(threads_do_not_disturb_one_another),
         cmocka_unit_test(interrupted_and_short_reads_go_on),
         cmocka_unit_test(an_error_counts_against_the_ranges_it_hits),
         cmocka_unit_test(a_bad_block_in_a_gap_is_nobodys),
