@@ -173,9 +173,9 @@ copy() {
 }
 
 everything() {
-    local sizes=64K,1M,16M,256M,4G
-    local some=leat:1,leat:4,pinned:1,pinned:4,pinned:8,pinned:16,mapped:1,cufile:1,cufile:8
-    local python=kvikio:1,kvikio:16,torch,numpy
+    local sizes=64K,1M,16M,256M,4G pace="--rounds 5 --slice 80"
+    local all=leat:1,leat:4,pinned:1,pinned:4,pinned:8,pinned:16,mapped:1,cufile:1,cufile:8
+    all=$all,kvikio:1,kvikio:16
     step build packages 60 bash -c packages
     libraries
     step facts facts 30 bash -c facts
@@ -184,14 +184,18 @@ everything() {
     touch "$out/leat.conf"
     step tests "tests" 90 bash -c gpu_tests
     step check "check" 60 bash -c check
-    step cached "from the page cache" 120 bash -c \
-        "bench cached --state cached --sizes $sizes --ranges none --against $some,$python --rounds 7 --slice 150"
-    step tmpfs "from tmpfs" 100 bash -c \
-        "bench tmpfs --state tmpfs --sizes 1M,256M,4G --ranges none --against $some,$python --rounds 5 --slice 150"
-    step ranges "many ranges" 100 bash -c \
-        "bench ranges --state cached --sizes none --file-bytes 4G --ranges 100000x4K,10000x64K --against leat:1,pinned:1,pinned:8,cufile:1,cubatch,kvikio:1,kvikio:16 --rounds 5 --slice 100"
-    step direct "past the page cache" 80 bash -c \
-        "bench direct --state direct --sizes 64K,1M,256M --ranges 10000x4K --file-bytes 1G --against leat:1,pinned:4,pinned:16,cufile:8,kvikio:16 --rounds 5 --slice 200"
+    step cached "from the page cache" 110 bash -c \
+        "bench cached --state cached --sizes $sizes --ranges none --against $all $pace"
+    step cached "from the page cache, slow ways" 30 bash -c \
+        "bench slow --state cached --sizes 1G --ranges none --against numpy,torch --rounds 3"
+    step tmpfs "from tmpfs" 80 bash -c \
+        "bench tmpfs --state tmpfs --sizes 1M,256M,4G --ranges none --against $all $pace"
+    step ranges "many ranges" 110 bash -c "bench ranges --state cached --sizes none \
+        --file-bytes 4G --ranges 100000x4K,10000x64K $pace \
+        --against leat:1,pinned:1,pinned:8,cufile:1,cubatch,kvikio:1,kvikio:16"
+    step direct "past the page cache" 80 bash -c "bench direct --state direct \
+        --sizes 64K,1M,256M --ranges 10000x4K --file-bytes 1G --rounds 5 --slice 150 \
+        --against leat:1,pinned:4,pinned:16,cufile:8,kvikio:16"
     step tune "tune" 60 bash -c tune
     step copy "the first copy" 60 bash -c copy
     echo "== summary"

@@ -325,6 +325,12 @@ int bench_file(int argc, char **argv)
     int status = read_options(argc, argv, &bench);
     if (status >= 0)
         return status;
+    char model[512] = "";
+    if (strcmp(bench.device, "cpu") != 0 &&
+        leat_device_describe(leat_device_number(bench.device, 1, 0, 1), model, sizeof model)) {
+        command_fail(table.command, -ENODEV);
+        return EXIT_UNSUPPORTED;
+    }
     signal(SIGPIPE, SIG_IGN); // a side that dies is said to have ended
     bench.list = json_array();
     int error = run(&bench);
@@ -337,9 +343,9 @@ int bench_file(int argc, char **argv)
         return EXIT_DONE;
     }
     json_t *report =
-        json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:o}", "schema", "leat.bench/1", "context",
-                  "benchmark", "file", "device", bench.device, "rounds", bench.pace.rounds,
-                  "slice_ms", bench.pace.slice_ms, "benchmarks", bench.list);
+        json_pack("{s:s, s:{s:s, s:s, s:s, s:i, s:i}, s:o}", "schema", "leat.bench/1", "context",
+                  "benchmark", "file", "device", bench.device, "model", model, "rounds",
+                  bench.pace.rounds, "slice_ms", bench.pace.slice_ms, "benchmarks", bench.list);
     json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(report);
