@@ -149,7 +149,8 @@ static void auto_goes_by_what_is_in_memory(void **state)
     leat_file *file = stage_open(stage, NULL);
     leat_file_info info;
     assert_string_equal(answer(file, &info)->name, "buffered");
-    assert_non_null(strstr(info.path[FILE_ODIRECT].reason, "page cache"));
+    if (info.direct_offset_alignment)
+        assert_non_null(strstr(info.path[FILE_ODIRECT].reason, "page cache"));
     stage_ok(leat_file_drop(file, 0, 0));
     uint64_t cached = 0;
     stage_ok(leat_file_cached(file, 0, 0, &cached));
