@@ -332,6 +332,8 @@ void file_uring_serve(struct file_lane *lane, struct file_task *task);
 struct uring;
 /* The lane's ring, which is empty between tasks; NULL where the kernel refuses it. (uring.c) */
 struct uring *file_lane_uring(struct file_lane *lane);
+/* It cannot be used, by this error. */
+void file_lane_leave_uring(struct file_lane *lane, int error);
 
 /* "FILE: cannot read 5 bytes at offset 7: ..." as the detail; returns error. */
 int file_transfer_fail(const struct leat_file *file, int error, enum leat_file_operation operation,

@@ -82,7 +82,8 @@ struct file_deep_read {
 };
 
 /* 0 when all are there, or as far as they can be; -EINVAL, -EOPNOTSUPP the kernel refuses direct
- * reads of the file. */
-int file_runs_read(struct uring *ring, const struct file_deep_read *read);
+ * reads of the file. *left: 0, or why the ring cannot be used; then any of the runs may be missing.
+ */
+int file_runs_read(struct uring *ring, const struct file_deep_read *read, int *left);
 
 #endif

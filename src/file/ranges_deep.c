@@ -80,9 +80,16 @@ static void reap(struct deep *deep)
     }
 }
 
-int file_runs_read(struct uring *ring, const struct file_deep_read *read)
+static int enter(const struct deep *deep)
+{
+    const struct file_system_calls *system = deep->read->file->system;
+    return system->uring_enter() ? -errno : uring_enter(deep->ring, 1);
+}
+
+int file_runs_read(struct uring *ring, const struct file_deep_read *read, int *left)
 {
     struct deep deep = {.read = read, .ring = ring};
+    *left = 0;
     while (deep.free_count < DEPTH) {
         deep.free[deep.free_count] = deep.free_count;
         deep.free_count++;
@@ -92,7 +99,12 @@ int file_runs_read(struct uring *ring, const struct file_deep_read *read)
         if (deep.free_count == DEPTH)
             return deep.refused;
         // The kernel takes what it can; what it cannot yet is handed over again.
-        if (uring_enter(ring, 1))
+        int error = enter(&deep);
+        if (error && error != -EAGAIN && error != -EBUSY) {
+            *left = error;
+            return 0;
+        }
+        if (error)
             sched_yield();
         reap(&deep);
     }

@@ -118,7 +118,8 @@ static void shorter(void *user, const struct file_run *run, uint64_t got)
     settle_short(load->filler, run, load->slot, got);
 }
 
-static int read_deep(const struct filler *filler, const struct file_load *load, char *slot)
+// Where the ring turns out to be of no use, it is left, and all runs are read one by one.
+static int read_deep(struct filler *filler, const struct file_load *load, char *slot)
 {
     struct deep_load deep = {filler, slot};
     struct file_deep_read read = {.file = filler->file,
@@ -127,7 +128,12 @@ static int read_deep(const struct filler *filler, const struct file_load *load, 
                                   .slot = slot,
                                   .shorter = shorter,
                                   .user = &deep};
-    int error = file_runs_read(filler->ring, &read);
+    int left;
+    int error = file_runs_read(filler->ring, &read, &left);
+    if (left) {
+        file_lane_leave_uring(filler->lane, left);
+        filler->ring = NULL;
+    }
     return error ? refuse_direct(filler, error) : 0;
 }
 

@@ -97,6 +97,13 @@ struct uring *file_lane_uring(struct file_lane *lane)
     return ring_of(lane, &ring) ? NULL : ring->uring;
 }
 
+void file_lane_leave_uring(struct file_lane *lane, int error)
+{
+    uring_close(lane->ring->uring);
+    lane->ring->uring = NULL;
+    lane->ring->refused = -error;
+}
+
 void file_ring_free(struct file_ring *ring)
 {
     if (ring)
