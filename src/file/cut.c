@@ -15,6 +15,7 @@
 #define PAGE_BYTES      UINT64_C(4096)
 #define SMALL_IN_HOST   (UINT64_C(16) << 10)
 #define SMALL_ELSEWHERE (UINT64_C(256) << 10)
+#define STAGED_LEAST    (UINT64_C(256) << 10) /* waking a thread is worth that much reading */
 
 static bool same_memory(const struct file_memory *a, const struct file_memory *b)
 {
@@ -44,10 +45,18 @@ static uint64_t cut(uint64_t offset, uint64_t rest, uint64_t task_bytes)
     return bytes < rest ? bytes : rest;
 }
 
-static uint64_t task_bytes(const struct leat_file *file, int row)
+// A call that goes through slots is cut finer than the setting says where there would be less than
+// two tasks a thread: reading it takes several times as long as the copy to the device.
+static uint64_t task_bytes(const struct leat_file *file, int row, const struct file_need *need)
 {
     uint64_t liked = file_paths[row]->task_bytes;
-    return liked > file->task_bytes ? liked : file->task_bytes;
+    uint64_t most = liked > file->task_bytes ? liked : file->task_bytes;
+    if (row != FILE_BUFFERED || file_memory_plain(need->memory))
+        return most;
+    uint64_t share = need->bytes / (2 * (uint64_t)file_pool_lanes(file->pool));
+    share = (share + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    share = share > STAGED_LEAST ? share : STAGED_LEAST;
+    return share < most ? share : most;
 }
 
 static int task_room(struct leat_file_request *request, size_t *room)
@@ -62,10 +71,11 @@ static int task_room(struct leat_file_request *request, size_t *room)
     return 0;
 }
 
-static int cut_range(struct leat_file_request *request, size_t index, int row, size_t *room)
+static int cut_range(struct leat_file_request *request, size_t index, int row, uint64_t size,
+                     size_t *room)
 {
     const leat_file_range *range = &request->call.ranges[index];
-    uint64_t size = task_bytes(request->file, row), done = 0;
+    uint64_t done = 0;
     while (done < range->bytes) {
         int error = task_room(request, room);
         if (error)
@@ -164,7 +174,8 @@ int file_request_cut(struct leat_file_request *request)
         if (!last || !same_memory(last, need.memory))
             row = file_choose(request->file, &need, NULL);
         last = need.memory;
-        error = row < 0 ? row : cut_range(request, i, row, &room);
+        error = row < 0 ? row
+                        : cut_range(request, i, row, task_bytes(request->file, row, &need), &room);
     }
     request->pending = request->task_count;
     return error;

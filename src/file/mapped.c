@@ -27,6 +27,7 @@
 #define CHUNK_TASKS  64
 #define SHARE_OTHERS 4 /* of a call's tasks left, a chunk takes one in so many */
 #define SHARE_ALONE  2
+#define LANES_MOST   2 /* above, by measurement, they read faster */
 
 // ---- Choice ----
 
@@ -114,6 +115,13 @@ static int mapped_can(struct leat_file *file, const struct file_need *need,
         return refuse(reason, "the buffer is the host's: nothing to register");
     if (!file_copies(job)->pin)
         return refuse(reason, "the device has no registering of pages");
+    // The driver's lock is held while pages are registered, so that other threads' copies stand
+    // still: reading beside it adds nothing, and enough readers alone are faster.
+    if (file->require != FILE_MAPPED && file_pool_lanes(file->pool) > LANES_MOST) {
+        snprintf(reason, LEAT_REASON, "%d threads (LEAT_FILE_THREADS) read faster than one maps",
+                 file_pool_lanes(file->pool));
+        return -ENOTSUP;
+    }
     // Registering may wait for kernels that run, and those for the other rank's next launch.
     if (!is_required(file) && job->device->ops->asynchronous && job->segment->head->threads &&
         job->rank_count > 1)

@@ -29,7 +29,7 @@ static int begin(void **state)
     setenv("LEAT_DEVICE", "cuda:0", 1);
     setenv("LEAT_FILE_TASK", "1M", 1);
     setenv("LEAT_FILE_BUFFER", "256K", 1);
-    setenv("LEAT_FILE_THREADS", "4", 1);
+    setenv("LEAT_FILE_THREADS", "2", 1);
     setenv("LEAT_FILE_MAPPED_CHUNK", "4M", 1);
     if (stage_begin(state))
         return printf("%s\n", leat_error_detail());

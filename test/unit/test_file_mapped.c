@@ -140,7 +140,7 @@ static int begin_with(void **state, const char *threads)
 
 static int begin(void **state)
 {
-    return begin_with(state, "3");
+    return begin_with(state, "2");
 }
 
 static int begin_alone(void **state)
@@ -344,6 +344,19 @@ static void what_it_is_not_for_is_said(void **state)
     stage_ok(leat_file_close(file));
 }
 
+static int begin_many(void **state)
+{
+    return begin_with(state, "3");
+}
+
+static void many_threads_read_instead(void **state)
+{
+    struct stage *stage = *state;
+    leat_file *file = open_as(stage, NULL);
+    reason_has(file, stage, FILE_BYTES, "3 threads (LEAT_FILE_THREADS) read faster");
+    stage_ok(leat_file_close(file));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -360,6 +373,7 @@ int main(void)
         TEST(what_cannot_be_mapped_is_read),
         TEST(failed_copies_are_an_error),
         TEST(what_it_is_not_for_is_said),
+        cmocka_unit_test_setup_teardown(many_threads_read_instead, begin_many, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
