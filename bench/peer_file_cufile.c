@@ -74,7 +74,7 @@ static bool well(struct cufile_status status, const char *what)
 
 bool cufile_load(void)
 {
-    void *file = dlopen("liblibrary.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *file = dlopen("libcufile.so.0", RTLD_NOW | RTLD_LOCAL);
     const struct {
         const char *name;
         void **to;
@@ -89,12 +89,12 @@ bool cufile_load(void)
                    {"cuFileBatchIOGetStatus", (void **)&library.batch_status},
                    {"cuFileBatchIODestroy", (void **)&library.batch_close}};
     if (!file) {
-        failed("liblibrary.so.0", dlerror());
+        failed("libcufile.so.0", dlerror());
         return false;
     }
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
         if (!(*symbols[i].to = dlsym(file, symbols[i].name))) {
-            failed("liblibrary.so.0", symbols[i].name);
+            failed("libcufile.so.0", symbols[i].name);
             return false;
         }
     return well(library.open(), "cuFileDriverOpen");
