@@ -28,8 +28,9 @@ static const struct option_row rows[] = {
 static const struct option_table table = {
     .command = "file read",
     .synopsis = "PATH [--device NAME] [--offset N] [--bytes N] [--checksum] [--stats] [--json]",
-    .summary = "Reads a file into memory of a device, through four windows of up to 64 MiB, and "
-               "says how fast. Sizes take K, M and G.",
+    .summary =
+        "Reads a file into memory of a device, through windows of up to 64 MiB (on a GPU 256), and "
+        "says how fast. Sizes take K, M and G.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
 };

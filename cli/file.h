@@ -98,7 +98,7 @@ struct file_windows {
     uint64_t bytes_each;
 };
 
-/* For transfers of `total` bytes (0: unknown): smaller windows for small ones. */
+/* For transfers of `total` bytes (0: unknown), which a window holds as a whole where it can. */
 int file_windows_open(struct file_windows *windows, leat_job *job, uint64_t total);
 void file_windows_close(struct file_windows *windows);
 leat_buffer file_window(const struct file_windows *windows, int number);

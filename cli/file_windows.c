@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define WINDOW_MOST    (UINT64_C(64) << 20)
-#define WINDOW_LEAST   (UINT64_C(1) << 20)
+#define WINDOW_HOST    (UINT64_C(64) << 20)
+#define WINDOW_GPU     (UINT64_C(256) << 20) /* calls long enough for every path to come to speed */
 #define WINDOW_UNKNOWN (UINT64_C(16) << 20)
 #define LARGE_PAGE     ((size_t)2 << 20)
 
@@ -38,11 +38,8 @@ int file_windows_open(struct file_windows *windows, leat_job *job, uint64_t tota
 {
     leat_device_info info = {.size = sizeof info};
     int error = leat_device_info_get(job, &info);
-    uint64_t each = total / FILE_WINDOWS;
-    each = !total                ? WINDOW_UNKNOWN
-           : each > WINDOW_MOST  ? WINDOW_MOST
-           : each < WINDOW_LEAST ? WINDOW_LEAST
-                                 : each;
+    uint64_t most = info.number >= 0 ? WINDOW_GPU : WINDOW_HOST;
+    uint64_t each = !total ? WINDOW_UNKNOWN : total < most ? total : most;
     *windows = (struct file_windows){.job = job, .on_gpu = info.number >= 0};
     windows->bytes_each = (each + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     if (error)
@@ -54,7 +51,8 @@ int file_windows_open(struct file_windows *windows, leat_job *job, uint64_t tota
     if (posix_memalign(&made, LARGE_PAGE, bytes))
         return leat_fail(-ENOMEM, "no memory for %zu bytes of windows", bytes);
     madvise(made, bytes, MADV_HUGEPAGE);
-    memset(made, 0, bytes); // pages are made now, not in the time that is taken
+    // Pages that will be used are made now, not in the time that is taken.
+    memset(made, 0, total && total < bytes ? total : bytes);
     windows->host = made;
     return 0;
 }

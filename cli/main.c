@@ -66,7 +66,7 @@ static void print_help(FILE *out)
             "names\n(~/.config/leat/leat.conf when unset), one NAME = value a line, # begins a "
             "comment:\n\n");
     for (int id = 0; id < SETTING_COUNT; id++)
-        fprintf(out, "  %-13s %s (%s)\n", leat_settings[id].name, leat_settings[id].help,
+        fprintf(out, "  %-22s %s (%s)\n", leat_settings[id].name, leat_settings[id].help,
                 leat_settings[id].fallback);
 }
 
