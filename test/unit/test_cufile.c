@@ -279,6 +279,18 @@ static void a_refusal_on_the_way_goes_on_from_there(void **state)
     stage_ok(leat_file_close(file));
 }
 
+// How it asked the system is cuFile's own affair.
+static void what_the_system_refuses_it_goes_another_way(void **state)
+{
+    struct stage *stage = *state;
+    setenv("FAKE_CUFILE_IO", "22", 1);
+    setenv("FAKE_CUFILE_AT", "270000", 1);
+    leat_file *file = open_as(stage, NULL, LEAT_FILE_READ);
+    stage_read_checked(stage, file, 0, FILE_BYTES, FILE_BYTES);
+    reason_has(file, stage, "at offset 270000: Invalid argument");
+    stage_ok(leat_file_close(file));
+}
+
 // F16: an error of the storage is one on every path.
 static void errors_of_the_system_come_back(void **state)
 {
@@ -485,6 +497,7 @@ int main(void)
         TEST(a_file_that_it_refuses_goes_another_way),
         TEST(a_descriptor_that_it_refuses_is_replaced_by_the_other),
         TEST(a_refusal_on_the_way_goes_on_from_there),
+        TEST(what_the_system_refuses_it_goes_another_way),
         TEST(errors_of_the_system_come_back),
         TEST(what_would_go_through_the_host_is_not_asked),
         TEST(a_driver_that_does_not_open_is_a_reason),
