@@ -110,7 +110,7 @@ const char *leat_pmix_absent(void)
 struct answer {
     int fd;
     int owners;
-    pmix_status_t status;
+    pmix_status_t status; // released after the text
     char text[CARD_BYTES];
 };
 
@@ -138,7 +138,7 @@ static void let_go(struct answer *answer)
 static void answered(struct answer *answer, pmix_status_t status)
 {
     uint64_t one = 1;
-    answer->status = status;
+    __atomic_store_n(&answer->status, status, __ATOMIC_RELEASE);
     ssize_t written = write(answer->fd, &one, sizeof one);
     (void)written; // an eventfd takes one
     let_go(answer);
@@ -301,7 +301,7 @@ static int get_card(const struct pmix_tie *own, uint64_t deadline_ns, char card[
             "ranks of the job have to, or raise LEAT_TIMEOUT",
             own->leader);
     else if (status == PMIX_SUCCESS)
-        status = answer->status;
+        status = __atomic_load_n(&answer->status, __ATOMIC_ACQUIRE);
     if (!error && status != PMIX_SUCCESS)
         error = fail_call("where this host's segment is", status);
     if (!error)
@@ -363,7 +363,7 @@ static int arrive(struct tie *tie, struct leat_job *job, uint64_t deadline_ns)
     } else {
         // poll passes over the listener of those that have none.
         error = leat_seat_serve(&own->seat, answer->fd, deadline_ns);
-        status = error ? PMIX_SUCCESS : answer->status;
+        status = error ? PMIX_SUCCESS : __atomic_load_n(&answer->status, __ATOMIC_ACQUIRE);
     }
     leat_seat_close(&own->seat);
     let_go(answer);

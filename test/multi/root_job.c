@@ -28,6 +28,15 @@
 
 #include <cmocka.h>
 
+#ifdef __SANITIZE_ADDRESS__
+// What libpmix does not free is not ours to find.
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libpmix.so\n";
+}
+#endif
+
 // ---- Ranks ----
 
 __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)

@@ -141,7 +141,7 @@ static void expect_open_in_time(char *const argv[])
 {
     uint64_t best_ms = UINT64_MAX;
     // Other tests may have the cores; one of three in time shows that it can.
-    for (int i = 0; i < 3 && best_ms > MANY_OPEN_MS; i++) {
+    for (int i = 0; i < (MEASURED ? 3 : 1) && best_ms > MANY_OPEN_MS; i++) {
         uint64_t begin_ns = leat_now_ns();
         root_start_command(&job, argv);
         expect_exit(&job, root_finish(&job), 0);
