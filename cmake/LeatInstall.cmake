@@ -45,9 +45,9 @@ install(FILES ${PROJECT_BINARY_DIR}/leatConfig.cmake ${PROJECT_BINARY_DIR}/leatC
         DESTINATION ${leat_cmake_dir})
 
 # pkg-config knows no build tree: what libleat.a needs has to be spelt out.
-set(LEAT_PC_LIBS_PRIVATE "-pthread -lm -lrt")
+set(LEAT_PC_LIBS_PRIVATE "-pthread -lm -lrt -ldl")
 if(leat_needs_cuda)
-  string(APPEND LEAT_PC_LIBS_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl")
+  string(APPEND LEAT_PC_LIBS_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static")
 endif()
 # The prefix is known only when installing (`cmake --install --prefix`), so the file finds it from
 # where it lies itself.
