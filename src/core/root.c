@@ -109,15 +109,16 @@ static void gone(struct root *root, struct root_peer *peer, enum hello_end end, 
                    : end == END_FAILED ? RANK_FAILED
                                        : RANK_UNHARMED,
                    text);
+    root_drop(root, peer);
+    // The others first: rank 0 may end because of it, and so take the segment's giver away.
+    root_tell_all(root, &event);
     if (!root->started && !root->broken) {
         pthread_mutex_lock(&root->lock);
         root->broken = true;
-        snprintf(root->why, sizeof root->why, "rank %d %.300s", peer->rank, text);
+        snprintf(root->why, sizeof root->why, "rank %u %.300s", event.rank, text);
         pthread_mutex_unlock(&root->lock);
         tell_rank_0(root);
     }
-    root_drop(root, peer);
-    root_tell_all(root, &event);
 }
 
 static void seat_of(struct root *root, struct root_peer *peer, const struct root_host *host)

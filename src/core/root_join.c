@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "core/root.h"
 
+#include "core/log.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -22,6 +24,7 @@
 
 #define RETRY_MS      5 // between two tries to connect, at first
 #define RETRY_MOST_MS 100
+#define WHY_NS        UINT64_C(1000000000) // for what the root has to say to a failure
 
 struct root_link {
     int fd;
@@ -182,14 +185,25 @@ static int meet_root(struct root_link *link, const struct hello_claim *claim,
     }
 }
 
+// The giver of the segment is not there: the root knows why, if somebody's death ended the start.
+static int say_why(struct root_link *link, int error)
+{
+    struct hello_event event;
+    char text[LEAT_DETAIL_BYTES];
+    snprintf(text, sizeof text, "%s", leat_error_detail());
+    int told = await_event(link, leat_now_ns() + WHY_NS, &event);
+    return told && told != -ETIMEDOUT ? told : leat_fail(error, "%s", text);
+}
+
 static int find_seat(struct root_link *link, const struct root_options *options,
                      const struct config *config, const struct hello_event *event,
                      uint64_t deadline_ns, struct seat *seat)
 {
     if (event->kind == HELLO_FOLLOW) {
         *seat = (struct seat){.listener = -1};
-        return leat_seat_take(event->seat, event->job, options->rank_count, deadline_ns,
-                              &seat->segment);
+        int error = leat_seat_take(event->seat, event->job, options->rank_count, deadline_ns,
+                                   &seat->segment);
+        return error ? say_why(link, error) : 0;
     }
     if (event->kind != HELLO_LEAD)
         return leat_fail(-EPROTO, "the root (rank 0) at %s sent a frame of kind %d too early",
@@ -249,6 +263,9 @@ int root_join(const struct root_options *options, const struct config *config, u
         free_link(link);
         return error;
     }
+    leat_log(options->log_level, LOG_INFO, options->rank,
+             "joined the job of %d ranks at LEAT_ROOT=%s; waiting for the others",
+             options->rank_count, link->address);
     *joined = link;
     return 0;
 }

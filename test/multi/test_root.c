@@ -66,11 +66,11 @@ static void test_who_is_missing_is_named(void **state)
 {
     (void)state;
     int port = root_free_port();
-    for (int rank = 0; rank < 2; rank++)
+    for (int rank = 1; rank >= 0; rank--)
         root_start(&ranks[rank], &(struct root_rank_options){.port = port,
                                                              .rank = rank,
                                                              .size = 4,
-                                                             .timeout_s = rank ? "10" : "1",
+                                                             .timeout_s = rank ? "10" : "2",
                                                              .role = "sum"});
     finish_all(2, 3, "2 of 4 ranks (2, 3) have not come to LEAT_ROOT=");
 }
@@ -399,10 +399,13 @@ static void test_a_rank_that_fails_to_open_ends_the_start(void **state)
     (void)state;
     int port = root_free_port();
     struct visit honest = visitor(1, 3, ROOT_KEY);
+    setenv("LEAT_LOG", "info", 1);
     root_start(&ranks[0],
                &(struct root_rank_options){.port = port, .rank = 0, .size = 3, .role = "sum"});
     root_start(&ranks[1],
                &(struct root_rank_options){.port = port, .rank = 2, .size = 3, .role = "sum"});
+    unsetenv("LEAT_LOG");
+    root_await(&ranks[1], "joined the job of 3 ranks");
     close(visit(port, &honest));
     finish_all(2, 3, "rank 1 was lost");
 }
