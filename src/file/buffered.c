@@ -234,6 +234,10 @@ static void buffered_serve(struct file_lane *lane, struct file_task *task)
     struct behind behind = {0};
     const struct leat_file_request *request = task->request;
     for (int gpu = task->memory.gpu; task; task = file_pool_next(lane->pool, FILE_BUFFERED, gpu)) {
+        if (file_task_beyond(task)) {
+            file_task_over(lane, task, 0);
+            continue;
+        }
         // A call does not wait for what is read for another, which may be slow.
         if (task->request != request)
             end_all(lane, &behind, 0);

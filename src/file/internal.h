@@ -195,6 +195,8 @@ struct leat_file_request {
 
 /* A path that is in the middle of a long task says so, for deadlines and progress bars. */
 void file_task_moved(struct file_task *task, uint64_t bytes);
+/* What lies before it has ended early, so that nothing of it would count: it is over. */
+bool file_task_beyond(struct file_task *task);
 /* Bytes of the task that `row` has moved since it last said so. */
 void file_task_book(struct file_task *task, enum file_row row, uint64_t bytes);
 /* The transfer of a range has come to its end before its last byte: at `at`, by an error, or 0 by

@@ -115,6 +115,7 @@ static struct file_task *pop(struct file_pool *pool)
     if (!pool->head)
         pool->tail = &pool->head;
     pool->waiting--;
+    __atomic_store_n(&task->request->begun, true, __ATOMIC_RELAXED);
     return task;
 }
 

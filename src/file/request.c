@@ -104,7 +104,7 @@ static void end_task(struct file_task *task, int error)
 }
 
 // Something before this task has ended early, so that nothing of it would count.
-static bool beyond_stop(struct file_task *task)
+bool file_task_beyond(struct file_task *task)
 {
     struct leat_file_request *request = task->request;
     if (task->span)
@@ -141,7 +141,7 @@ void file_task_run(struct file_lane *lane, struct file_task *task)
     __atomic_store_n(&task->request->begun, true, __ATOMIC_RELAXED);
     int error = 0;
     do {
-        if (beyond_stop(task))
+        if (file_task_beyond(task))
             break;
         const struct file_path *path = file_paths[task->row];
         if (path->serve && !task->span) {

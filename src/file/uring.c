@@ -477,22 +477,32 @@ static void end_job(struct server *server, struct job *job)
     file_task_over(server->lane, task, error);
 }
 
+// The next task of the queue, unless nothing of it would count.
+static bool take_task(struct server *server)
+{
+    struct file_lane *lane = server->lane;
+    struct file_task *task;
+    while ((task = file_pool_next(lane->pool, FILE_ODIRECT, server->gpu)) && file_task_beyond(task))
+        file_task_over(lane, task, 0);
+    if (task)
+        begin_job(server, task);
+    return task;
+}
+
 // A job that has more to ask for; NULL: none, also in the queue.
 static struct job *next_job(struct server *server)
 {
     struct file_ring *ring = server->ring;
-    int unused = 0;
-    for (int i = 0; i < DEPTH; i++) {
-        if (has_more(&ring->job[i]))
-            return &ring->job[i];
-        unused += !ring->job[i].task;
-    }
-    struct file_task *task =
-        unused ? file_pool_next(server->lane->pool, FILE_ODIRECT, server->gpu) : NULL;
-    if (!task)
-        return NULL;
-    begin_job(server, task);
-    return next_job(server);
+    int unused;
+    do {
+        unused = 0;
+        for (int i = 0; i < DEPTH; i++) {
+            if (has_more(&ring->job[i]))
+                return &ring->job[i];
+            unused += !ring->job[i].task;
+        }
+    } while (unused && take_task(server));
+    return NULL;
 }
 
 static void fill(struct server *server)
