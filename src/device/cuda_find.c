@@ -61,8 +61,15 @@ static int check_access(cuda_pointer_attribute *operation, uint64_t at, int gpu,
                      flags & 1u ? "may only read it" : "has no access to it");
 }
 
-// All of the buffer is of one kind and on one GPU. What is mapped piece by piece is one buffer;
-// allocations that happen to lie side by side are not.
+// A buffer may consist of pieces: what is mapped one by one, and a pool's, which maps its memory
+// so.
+static bool in_pieces(const struct copies_found *found)
+{
+    return !strcmp(found->made_by, "cuMemMap") || !strcmp(found->made_by, "cudaMallocAsync");
+}
+
+// All of the buffer is of one kind and on one GPU. Allocations of cudaMalloc that happen to lie
+// side by side are not one; those of a pool cannot be told apart.
 static int check_extent(cuda_pointer_attribute *operation, uint64_t at, uint64_t bytes,
                         const struct copies_found *found, enum cudaMemoryType type)
 {
@@ -74,7 +81,7 @@ static int check_extent(cuda_pointer_attribute *operation, uint64_t at, uint64_t
         at = next;
         struct cudaPointerAttributes there;
         cudaError_t failed = cudaPointerGetAttributes(&there, (void *)(uintptr_t)at);
-        if (!strcmp(found->made_by, "cuMemMap") && failed == cudaSuccess && there.type == type &&
+        if (in_pieces(found) && failed == cudaSuccess && there.type == type &&
             there.device == found->gpu && end_of(operation, at) > at)
             continue;
         cudaGetLastError();
@@ -85,27 +92,6 @@ static int check_extent(cuda_pointer_attribute *operation, uint64_t at, uint64_t
             (unsigned long long)bytes, (void *)(uintptr_t)begin, found->made_by, found->gpu,
             (unsigned long long)(at - begin));
     }
-}
-
-static int is_reserved(cuda_pointer_attribute *operation, uint64_t at)
-{
-    uint32_t mapped = 1;
-    if (!operation ||
-        operation(&mapped, CU_POINTER_ATTRIBUTE_MAPPED, (CUdeviceptr)at) != CUDA_SUCCESS || mapped)
-        return 0;
-    return ask(operation, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) != 0;
-}
-
-static int find_host(cuda_pointer_attribute *operation, const void *address,
-                     struct copies_found *found)
-{
-    if (is_reserved(operation, (uint64_t)(uintptr_t)address))
-        return leat_fail(-ENOTSUP,
-                         "addresses reserved by cuMemAddressReserve at %p with no memory behind "
-                         "them; map some with cuMemMap",
-                         address);
-    *found = (struct copies_found){COPIES_HOST, -1, "the host"};
-    return 0;
 }
 
 int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
@@ -126,8 +112,10 @@ int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
     } else if (failed != cudaSuccess) {
         return leat_cuda_fail(failed, "what a buffer is");
     }
-    if (what.type == cudaMemoryTypeUnregistered)
-        return find_host(operation, address, found);
+    if (what.type == cudaMemoryTypeUnregistered) {
+        *found = made;
+        return 0;
+    }
     if (what.type == cudaMemoryTypeHost) {
         made = (struct copies_found){COPIES_PINNED, -1, "cudaHostAlloc or cudaHostRegister"};
     } else if (what.type == cudaMemoryTypeManaged) {

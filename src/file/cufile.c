@@ -181,18 +181,32 @@ static int settle(const struct file_task *task, long result, int code)
                               task->bytes - task->done);
 }
 
+// In its compatibility mode cuFile copies whole blocks, past the end of the file too, so that it is
+// asked for what the file has.
+static uint64_t within_file(const struct leat_file *file, uint64_t at, uint64_t bytes)
+{
+    struct stat status;
+    if (file->system->fstat(file->fd, &status) || !S_ISREG(status.st_mode))
+        return bytes;
+    uint64_t size = (uint64_t)status.st_size, rest = at < size ? size - at : 0;
+    return bytes < rest ? bytes : rest;
+}
+
 static ssize_t transfer(const struct cufile *cufile, const struct file_task *task)
 {
     const struct leat_file *file = task->request->file;
+    bool reading = task->request->call.operation == LEAT_FILE_OP_READ;
     uint64_t rest = task->bytes - task->done, at = task->offset + task->done;
+    rest = reading ? within_file(file, at, rest) : rest;
+    if (!rest)
+        return 0;
     size_t part = (size_t)(rest < CALL_BYTES ? rest : CALL_BYTES);
     // A registered buffer is named by where it begins.
     char *base = task->memory.registered ? task->memory.base : task->memory.address;
     off_t within = task->memory.address + task->done - base;
     errno = 0;
-    return task->request->call.operation == LEAT_FILE_OP_READ
-               ? cufile->call.cuFileRead(file->cufile, base, part, (off_t)at, within)
-               : cufile->call.cuFileWrite(file->cufile, base, part, (off_t)at, within);
+    return reading ? cufile->call.cuFileRead(file->cufile, base, part, (off_t)at, within)
+                   : cufile->call.cuFileWrite(file->cufile, base, part, (off_t)at, within);
 }
 
 static int cufile_run(struct file_lane *lane, struct file_task *task)

@@ -92,6 +92,7 @@ struct cufile_gpu_counts {
 /* name, whether leat can do without, result, arguments */
 #define CUFILE_FUNCTIONS(X)                                                                        \
     X(cuFileDriverOpen, false, struct cufile_status, (void))                                       \
+    X(cuFileDriverClose_v2, true, struct cufile_status, (void))                                    \
     X(cuFileHandleRegister, false, struct cufile_status,                                           \
       (void **handle, const struct cufile_description *description))                               \
     X(cuFileHandleDeregister, false, void, (void *handle))                                         \

@@ -120,6 +120,32 @@ static bool load(struct cufile *cufile)
 
 // ---- Opening the driver ----
 
+// The driver is the process's, not a job's, since a job may end while others use it: it is closed
+// when the process ends. Its thread that adds up counts has to stop first, which in version 1.15
+// reads them after they are gone.
+static struct cufile_status (*driver_close)(void);
+static struct cufile_status (*driver_count)(int level);
+
+static void close_driver(void)
+{
+    struct cufile_status (*count)(int) = __atomic_load_n(&driver_count, __ATOMIC_ACQUIRE);
+    struct cufile_status (*close)(void) = __atomic_load_n(&driver_close, __ATOMIC_ACQUIRE);
+    if (count)
+        count(0);
+    if (close)
+        close();
+}
+
+static void close_at_exit(const struct cufile *cufile)
+{
+    struct cufile_status (*none)(void) = NULL;
+    __atomic_store_n(&driver_count, cufile->call.cuFileSetStatsLevel, __ATOMIC_RELEASE);
+    if (cufile->call.cuFileDriverClose_v2 &&
+        __atomic_compare_exchange_n(&driver_close, &none, cufile->call.cuFileDriverClose_v2, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        atexit(close_driver);
+}
+
 /* Of the waiting thread and the one that opens; the last one frees it. */
 struct opening {
     pthread_mutex_t lock;
@@ -194,6 +220,8 @@ static bool open_in_time(struct cufile *cufile, uint64_t timeout_ns)
                  (double)timeout_ns * 1e-9);
         return false;
     }
+    if (!status.error)
+        close_at_exit(cufile);
     if (!status.error || status.error == CUFILE_ALREADY_OPEN)
         return true;
     char words[LEAT_REASON];
