@@ -261,8 +261,8 @@ int file_pool_start(struct file_pool *pool, size_t tasks);
 /* Queues a request's tasks from number `from` on, in order. */
 void file_pool_submit(struct file_pool *pool, struct leat_file_request *request, size_t from);
 /* Registering pages is for one lane of a rank at a time: whether it is the caller now. */
-bool file_pool_claim(struct file_pool *pool);
-void file_pool_unclaim(struct file_pool *pool);
+bool file_pool_claim(struct file_lane *lane);
+void file_pool_unclaim(struct file_lane *lane);
 /* The next task if it is of that row, for memory of that GPU, and no span; NULL: none. */
 struct file_task *file_pool_next(struct file_pool *pool, enum file_row row, int gpu);
 /* The next task if it is this request's and needs no lane; NULL: none. */

@@ -3,10 +3,11 @@
 //
 // Algorithm: one lane of a rank takes tasks from the queue, as many as make a chunk, maps their
 // pages, registers them and enqueues their copies; while these run it registers the next chunk, and
-// then lets go of the first. The other lanes read tasks of the same queue through slots, since
-// registering does not become faster with more threads. Towards the end of a call chunks become
-// small, so that all come to its end together. Advantage: no copy by the CPU. Disadvantage: pages
-// that are not cached would be read one by one, so it is only for those that are.
+// then lets go of the first. Nobody else takes such tasks meanwhile: registering does not become
+// faster with more threads, and the driver's lock, which it holds, stops their copies. Towards the
+// end of a call chunks become small, so that little is left behind the last registering. Advantage:
+// no copy by the CPU, one thread for what three read. Disadvantage: pages that are not cached would
+// be read one by one, so it is only for those that are.
 //
 // The CPU never touches the mapping: a file that is truncated meanwhile cannot raise SIGBUS. Its
 // size is asked again after the copies, and what lies beyond does not count.
@@ -20,14 +21,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE_BYTES   UINT64_C(4096)
-#define SMALL_BYTES  (UINT64_C(16) << 20) /* below, mapping costs more than it saves */
-#define LOOK_BYTES   (UINT64_C(256) << 10)
-#define LOOKS        16
-#define CHUNK_TASKS  64
-#define SHARE_OTHERS 4 /* of a call's tasks left, a chunk takes one in so many */
-#define SHARE_ALONE  2
-#define LANES_MOST   2 /* above, by measurement, they read faster */
+#define PAGE_BYTES  UINT64_C(4096)
+#define SMALL_BYTES (UINT64_C(16) << 20) /* below, mapping costs more than it saves */
+#define LOOK_BYTES  (UINT64_C(256) << 10)
+#define LOOKS       16
+#define CHUNK_TASKS 64
+#define SHARES      2 /* of a call's tasks left, a chunk takes one in so many */
+#define LANES_MOST  3 /* above, by measurement, they read faster */
 
 // ---- Choice ----
 
@@ -115,8 +115,6 @@ static int mapped_can(struct leat_file *file, const struct file_need *need,
         return refuse(reason, "the buffer is the host's: nothing to register");
     if (!file_copies(job)->pin)
         return refuse(reason, "the device has no registering of pages");
-    // The driver's lock is held while pages are registered, so that other threads' copies stand
-    // still: reading beside it adds nothing, and enough readers alone are faster.
     if (file->require != FILE_MAPPED && file_pool_lanes(file->pool) > LANES_MOST) {
         snprintf(reason, LEAT_REASON, "%d threads (LEAT_FILE_THREADS) read faster than one maps",
                  file_pool_lanes(file->pool));
@@ -285,14 +283,12 @@ static void end_chunk(struct file_lane *lane, struct chunk *chunk, int mark)
 
 // ---- The lane ----
 
-static uint64_t share(struct file_lane *lane, const struct file_task *task)
+static uint64_t share(const struct file_lane *lane, const struct file_task *task)
 {
     struct leat_file_request *request = task->request;
-    bool alone = file_pool_lanes(lane->pool) == 1 || !may_read(request->file);
     pthread_mutex_lock(&request->lock);
-    uint64_t left = request->pending * request->file->task_bytes;
+    uint64_t left = request->pending * request->file->task_bytes / SHARES;
     pthread_mutex_unlock(&request->lock);
-    left /= alone ? SHARE_ALONE : SHARE_OTHERS;
     uint64_t most = lane->job->config.file_mapped_chunk_bytes;
     return left < most ? left : most;
 }
@@ -325,13 +321,13 @@ static void map_and_copy(struct file_lane *lane, struct file_task *task, bool cl
     }
     // The last chunk's copies run by themselves: another lane may register from here on.
     if (claimed)
-        file_pool_unclaim(lane->pool);
+        file_pool_unclaim(lane);
     end_chunk(lane, &chunks[now], now);
 }
 
 static void mapped_serve(struct file_lane *lane, struct file_task *task)
 {
-    bool reading = may_read(task->request->file), claimed = file_pool_claim(lane->pool);
+    bool reading = may_read(task->request->file), claimed = file_pool_claim(lane);
     int error = 0;
     if (claimed || !reading)
         error = file_lane_use(lane, &task->memory);
@@ -342,7 +338,7 @@ static void mapped_serve(struct file_lane *lane, struct file_task *task)
         return;
     }
     if (claimed)
-        file_pool_unclaim(lane->pool);
+        file_pool_unclaim(lane);
     file_task_over(lane, task, error);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads that carry out a rank's tasks.
 //
-// Algorithm: one queue, first come first served; threads are started when tasks wait that none is
+// Algorithm: one queue, first come first served, but for tasks to be mapped, which one thread at a
+// time takes; threads are started when tasks wait that none is
 // free for, up to LEAT_FILE_THREADS, and sleep between calls. Advantage: a call's tasks spread over
 // whoever is free, and idle files cost nothing. Disadvantage: a small call behind a large one waits
 // until a thread has come to its end of the queue.
@@ -27,8 +28,8 @@ struct file_pool {
     size_t waiting; /* tasks in the queue */
     int idle, limit, lane_count;
     bool stop;
-    uint64_t moved_ns; /* atomic */
-    bool mapping;      /* a lane registers pages; atomic */
+    uint64_t moved_ns;              /* atomic */
+    const struct file_lane *mapper; /* registers pages; NULL: none */
     struct file_lane *lane[LANES_MAXIMUM];
 };
 
@@ -93,14 +94,25 @@ uint64_t file_pool_moved(struct file_pool *pool)
     return __atomic_load_n(&pool->moved_ns, __ATOMIC_RELAXED);
 }
 
-bool file_pool_claim(struct file_pool *pool)
+bool file_pool_claim(struct file_lane *lane)
 {
-    return !__atomic_exchange_n(&pool->mapping, true, __ATOMIC_ACQUIRE);
+    struct file_pool *pool = lane->pool;
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->mapper)
+        pool->mapper = lane;
+    bool claimed = pool->mapper == lane;
+    pthread_mutex_unlock(&pool->lock);
+    return claimed;
 }
 
-void file_pool_unclaim(struct file_pool *pool)
+void file_pool_unclaim(struct file_lane *lane)
 {
-    __atomic_store_n(&pool->mapping, false, __ATOMIC_RELEASE);
+    struct file_pool *pool = lane->pool;
+    pthread_mutex_lock(&pool->lock);
+    pool->mapper = NULL;
+    if (pool->head)
+        pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 void file_pool_stamp(struct file_pool *pool, uint64_t now_ns)
@@ -108,14 +120,38 @@ void file_pool_stamp(struct file_pool *pool, uint64_t now_ns)
     __atomic_store_n(&pool->moved_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-static struct file_task *pop(struct file_pool *pool)
+// The first task that may begin now: what is to be mapped waits for the lane that maps.
+static struct file_task **find_task(struct file_pool *pool)
 {
-    struct file_task *task = pool->head;
-    pool->head = task->next;
-    if (!pool->head)
-        pool->tail = &pool->head;
+    struct file_task **link = &pool->head;
+    while (*link && (*link)->row == FILE_MAPPED && pool->mapper)
+        link = &(*link)->next;
+    return link;
+}
+
+static struct file_task *take(struct file_pool *pool, struct file_task **link)
+{
+    struct file_task *task = *link;
+    *link = task->next;
+    if (!task->next)
+        pool->tail = link;
     pool->waiting--;
     __atomic_store_n(&task->request->begun, true, __ATOMIC_RELAXED);
+    return task;
+}
+
+static struct file_task *await_task(struct file_lane *lane)
+{
+    struct file_pool *pool = lane->pool;
+    struct file_task **link;
+    while (!*(link = find_task(pool)) && (pool->head || !pool->stop)) {
+        pool->idle++;
+        pthread_cond_wait(&pool->work, &pool->lock);
+        pool->idle--;
+    }
+    struct file_task *task = *link ? take(pool, link) : NULL;
+    if (task && task->row == FILE_MAPPED)
+        pool->mapper = lane;
     return task;
 }
 
@@ -123,16 +159,9 @@ static void *work(void *user)
 {
     struct file_lane *lane = user;
     struct file_pool *pool = lane->pool;
+    struct file_task *task;
     pthread_mutex_lock(&pool->lock);
-    for (;;) {
-        while (!pool->head && !pool->stop) {
-            pool->idle++;
-            pthread_cond_wait(&pool->work, &pool->lock);
-            pool->idle--;
-        }
-        if (!pool->head)
-            break;
-        struct file_task *task = pop(pool);
+    while ((task = await_task(lane))) {
         pthread_mutex_unlock(&pool->lock);
         file_task_run(lane, task);
         pthread_mutex_lock(&pool->lock);
@@ -210,7 +239,7 @@ struct file_task *file_pool_next(struct file_pool *pool, enum file_row row, int 
     pthread_mutex_lock(&pool->lock);
     const struct file_task *head = pool->head;
     if (head && head->row == row && head->memory.gpu == gpu && !head->span)
-        task = pop(pool);
+        task = take(pool, &pool->head);
     pthread_mutex_unlock(&pool->lock);
     return task;
 }
@@ -220,7 +249,7 @@ struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_reques
     struct file_task *task = NULL;
     pthread_mutex_lock(&pool->lock);
     if (pool->head && pool->head->request == request && file_task_plain(pool->head))
-        task = pop(pool);
+        task = take(pool, &pool->head);
     pthread_mutex_unlock(&pool->lock);
     return task;
 }

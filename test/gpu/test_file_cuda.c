@@ -133,7 +133,7 @@ static void reads_of_mapped_pages(void **state)
     read_by(*state, "mapped", FILE_MAPPED);
 }
 
-static void a_cached_file_is_mapped_and_read_side_by_side(void **state)
+static void a_cached_file_is_mapped_by_few_threads(void **state)
 {
     struct stage *stage = *state;
     char *memory = NULL;
@@ -525,7 +525,7 @@ int main(void)
         TEST(reads_through_buffers),
         TEST(reads_past_the_page_cache),
         TEST(reads_of_mapped_pages),
-        TEST(a_cached_file_is_mapped_and_read_side_by_side),
+        TEST(a_cached_file_is_mapped_by_few_threads),
         TEST(writes_through_buffers),
         TEST(writes_past_the_page_cache),
         TEST(every_kind_of_memory_is_known_by_name),
