@@ -211,6 +211,11 @@ def children(pid):
     return [int(word) for word in path.read_text(encoding="utf-8").split()]
 
 
+def ranks_of(launcher):
+    """The ranks are children of the launcher's one child, their keeper."""
+    return [rank for keeper in children(launcher) for rank in children(keeper)]
+
+
 def long_run(directory, ranks, timeout_s, *options):
     gro, top, mdp = (str(path) for path in leat_md.water())
     command = [leat_md.leat_bin(), "md", "--gro", gro, "--top", top, "--mdp", mdp, "-n", str(ranks),
@@ -225,7 +230,7 @@ def wait_until_busy(process, ranks):
     ticks = os.sysconf("SC_CLK_TCK")
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        pids = children(process.pid)
+        pids = ranks_of(process.pid)
         used = []
         for pid in pids:
             stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
