@@ -49,6 +49,9 @@ set(LEAT_PC_LIBS_PRIVATE "-pthread -lm -lrt -ldl")
 if(leat_needs_cuda)
   string(APPEND LEAT_PC_LIBS_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static")
 endif()
+if(leat_uring_FOUND)
+  string(APPEND LEAT_PC_LIBS_PRIVATE " -luring")
+endif()
 # The prefix is known only when installing (`cmake --install --prefix`), so the file finds it from
 # where it lies itself.
 file(RELATIVE_PATH LEAT_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -16,12 +16,15 @@ cmake            command -v cmake
 ninja-build      command -v ninja
 pkg-config       command -v pkg-config
 libjansson-dev   pkg-config --exists jansson
+liburing-dev     pkg-config --exists liburing
 EOF
 }
 
 check_packages() {
     cat <<'EOF'
 libcmocka-dev    pkg-config --exists cmocka
+libfuse3-dev     pkg-config --exists fuse3
+fuse3            command -v fusermount3
 python3          command -v python3
 g++              command -v c++
 binutils         command -v nm

@@ -1,150 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
-// io_uring by its system calls.
+// io_uring by liburing.
 //
-// Algorithm: the kernel and the thread share two rings, of requests and of results, each with a
-// head and a tail that one side moves and the other reads. Advantage: no library to be found at
-// build or run time. Disadvantage: every feature beyond reads and writes would have to be written
-// here.
+// Algorithm: one ring a lane, used by its thread alone: results are worked on when that looks for
+// them, so no interrupts in between. Advantage: what kernels can and cannot is the library's to
+// know. Disadvantage: in a build without it direct requests go one at a time.
 
 #define _GNU_SOURCE
 #include "file/ring.h"
 
 #include <errno.h>
-#include <linux/io_uring.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#ifndef IORING_SETUP_SINGLE_ISSUER
-#define IORING_SETUP_SINGLE_ISSUER (1U << 12)
-#endif
-#ifndef IORING_SETUP_DEFER_TASKRUN
-#define IORING_SETUP_DEFER_TASKRUN (1U << 13)
-#endif
+#ifdef LEAT_HAVE_URING
+#include <liburing.h>
+#include <stdlib.h>
 
 struct uring {
-    int fd;
-    char *requests, *results; /* the two rings; one mapping where the kernel does it so */
-    size_t requests_bytes, results_bytes, entries_bytes;
-    struct io_uring_sqe *entry;
-    uint32_t *request_tail, *request_index, request_mask;
-    uint32_t *result_head, *result_tail, result_mask;
-    struct io_uring_cqe *result;
-    unsigned queued; /* not yet handed over */
+    struct io_uring ring;
 };
-
-static void *map(int fd, size_t bytes, uint64_t what)
-{
-    void *address =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)what);
-    return address == MAP_FAILED ? NULL : address;
-}
-
-static int map_rings(struct uring *ring, const struct io_uring_params *given)
-{
-    ring->requests_bytes = given->sq_off.array + given->sq_entries * sizeof(uint32_t);
-    ring->results_bytes = given->cq_off.cqes + given->cq_entries * sizeof(struct io_uring_cqe);
-    bool single = given->features & IORING_FEAT_SINGLE_MMAP;
-    if (single && ring->results_bytes > ring->requests_bytes)
-        ring->requests_bytes = ring->results_bytes;
-    ring->requests = map(ring->fd, ring->requests_bytes, IORING_OFF_SQ_RING);
-    ring->results =
-        single ? ring->requests : map(ring->fd, ring->results_bytes, IORING_OFF_CQ_RING);
-    ring->entries_bytes = given->sq_entries * sizeof *ring->entry;
-    ring->entry = map(ring->fd, ring->entries_bytes, IORING_OFF_SQES);
-    if (!ring->requests || !ring->results || !ring->entry)
-        return -ENOMEM;
-    ring->request_tail = (void *)(ring->requests + given->sq_off.tail);
-    ring->request_index = (void *)(ring->requests + given->sq_off.array);
-    memcpy(&ring->request_mask, ring->requests + given->sq_off.ring_mask, sizeof(uint32_t));
-    ring->result_head = (void *)(ring->results + given->cq_off.head);
-    ring->result_tail = (void *)(ring->results + given->cq_off.tail);
-    memcpy(&ring->result_mask, ring->results + given->cq_off.ring_mask, sizeof(uint32_t));
-    ring->result = (void *)(ring->results + given->cq_off.cqes);
-    return 0;
-}
 
 int uring_open(unsigned depth, struct uring **opened)
 {
-    struct uring *ring = calloc(1, sizeof *ring);
-    if (!ring)
+    struct uring *made = calloc(1, sizeof *made);
+    if (!made)
         return -ENOMEM;
-    // Results are looked for by one thread, when it wants them: no interrupts of it in between.
-    struct io_uring_params given = {.flags =
-                                        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN};
-    long fd = syscall(SYS_io_uring_setup, depth, &given);
-    if (fd < 0 && errno == EINVAL) {
-        given = (struct io_uring_params){0};
-        fd = syscall(SYS_io_uring_setup, depth, &given);
-    }
-    int error = fd < 0 ? -errno : 0;
-    ring->fd = (int)fd;
-    if (!error)
-        error = map_rings(ring, &given);
+    unsigned flags = 0;
+#if defined(IORING_SETUP_SINGLE_ISSUER) && defined(IORING_SETUP_DEFER_TASKRUN)
+    flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+#endif
+    int error = io_uring_queue_init(depth, &made->ring, flags);
+    if (error == -EINVAL) // kernels before 6.1
+        error = io_uring_queue_init(depth, &made->ring, 0);
     if (error)
-        uring_close(ring);
+        free(made);
     else
-        *opened = ring;
+        *opened = made;
     return error;
 }
 
-void uring_close(struct uring *ring)
+void uring_close(struct uring *uring)
 {
-    if (!ring)
-        return;
-    if (ring->entry)
-        munmap(ring->entry, ring->entries_bytes);
-    if (ring->results && ring->results != ring->requests)
-        munmap(ring->results, ring->results_bytes);
-    if (ring->requests)
-        munmap(ring->requests, ring->requests_bytes);
-    if (ring->fd >= 0)
-        close(ring->fd);
-    free(ring);
+    if (uring)
+        io_uring_queue_exit(&uring->ring);
+    free(uring);
 }
 
-void uring_push(struct uring *ring, bool write, int fd, void *address, uint32_t bytes,
+void uring_push(struct uring *uring, bool write, int fd, void *address, uint32_t bytes,
                 uint64_t offset, uint64_t user)
 {
-    uint32_t tail = *ring->request_tail, index = tail & ring->request_mask;
-    struct io_uring_sqe *entry = &ring->entry[index];
-    memset(entry, 0, sizeof *entry);
-    entry->opcode = write ? IORING_OP_WRITE : IORING_OP_READ;
-    entry->fd = fd;
-    entry->addr = (uint64_t)(uintptr_t)address;
-    entry->len = bytes;
-    entry->off = offset;
-    entry->user_data = user;
-    ring->request_index[index] = index;
-    __atomic_store_n(ring->request_tail, tail + 1, __ATOMIC_RELEASE);
-    ring->queued++;
+    struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
+    if (write)
+        io_uring_prep_write(entry, fd, address, bytes, offset);
+    else
+        io_uring_prep_read(entry, fd, address, bytes, offset);
+    io_uring_sqe_set_data64(entry, user);
 }
 
-int uring_enter(struct uring *ring, unsigned wanted)
+int uring_enter(struct uring *uring, unsigned wanted)
 {
-    for (;;) {
-        long taken = syscall(SYS_io_uring_enter, ring->fd, ring->queued, wanted,
-                             IORING_ENTER_GETEVENTS, NULL, 0);
-        if (taken < 0 && errno == EINTR)
-            continue;
-        if (taken < 0)
-            return -errno;
-        ring->queued -= (unsigned)taken;
-        if (!ring->queued)
-            return 0;
-    }
+    int taken;
+    do
+        taken = io_uring_submit_and_wait(&uring->ring, wanted);
+    while (taken == -EINTR || (taken >= 0 && io_uring_sq_ready(&uring->ring)));
+    return taken < 0 ? taken : 0;
 }
 
-bool uring_pop(struct uring *ring, uint64_t *user, int *result)
+bool uring_pop(struct uring *uring, uint64_t *user, int *result)
 {
-    uint32_t head = *ring->result_head;
-    if (head == __atomic_load_n(ring->result_tail, __ATOMIC_ACQUIRE))
+    struct io_uring_cqe *found = NULL;
+    if (io_uring_peek_cqe(&uring->ring, &found) || !found)
         return false;
-    const struct io_uring_cqe *found = &ring->result[head & ring->result_mask];
-    *user = found->user_data;
+    *user = io_uring_cqe_get_data64(found);
     *result = found->res;
-    __atomic_store_n(ring->result_head, head + 1, __ATOMIC_RELEASE);
+    io_uring_cqe_seen(&uring->ring, found);
     return true;
 }
+
+#else
+
+int uring_open(unsigned depth, struct uring **opened)
+{
+    (void)depth, (void)opened;
+    return -ENOSYS;
+}
+
+void uring_close(struct uring *uring)
+{
+    (void)uring;
+}
+
+void uring_push(struct uring *uring, bool write, int fd, void *address, uint32_t bytes,
+                uint64_t offset, uint64_t user)
+{
+    (void)uring, (void)write, (void)fd, (void)address, (void)bytes, (void)offset, (void)user;
+}
+
+int uring_enter(struct uring *uring, unsigned wanted)
+{
+    (void)uring, (void)wanted;
+    return -ENOSYS;
+}
+
+bool uring_pop(struct uring *uring, uint64_t *user, int *result)
+{
+    (void)uring, (void)user, (void)result;
+    return false;
+}
+
+#endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * io_uring by its system calls: as much of it as direct reads and writes need.
+ * as much of io_uring as direct reads and writes need.
  */
 #ifndef LEAT_FILE_RING_H
 #define LEAT_FILE_RING_H
