@@ -2,7 +2,7 @@
 // leat run: starts a program as the ranks of a job on this host.
 //
 // Advantage: any program can be a rank, and one that opens leat joins the job. Disadvantage: one
-// host; under another launcher each process would be a job of its own.
+// host; for more there are mpirun and srun (PMIx), or LEAT_ROOT (docs/jobs.md).
 
 #include "commands.h"
 #include "core/launch.h"
@@ -27,7 +27,8 @@ static const struct option_table table = {
         "Starts N copies of PROGRAM on this host as the ranks of one job and waits for them. "
         "Rank 0 reads standard input. The exit status is that of the first rank that failed "
         "(128 + signal when it was killed), 127 when PROGRAM is not found, 126 when it cannot "
-        "be executed.",
+        "be executed. Without it, ranks find one another under Open MPI's mpirun and srun "
+        "--mpi=pmix, or by LEAT_ROOT=HOST:PORT with LEAT_RANK, LEAT_SIZE and LEAT_JOB_KEY.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
     .stops_at_operand = true,

@@ -9,7 +9,7 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch
 unset LEAT_TIMEOUT LEAT_ARENA LEAT_PATHS LEAT_BLOCKS LEAT_SPIN LEAT_LOG LEAT_CONFIG LEAT_TRACE
-unset LEAT_RANK LEAT_SIZE LEAT_JOB_FD
+unset LEAT_RANK LEAT_SIZE LEAT_JOB_FD LEAT_ROOT LEAT_JOB_KEY
 failures=0
 
 subcommand=()
