@@ -187,6 +187,23 @@ static void test_nothing_is_left_of_a_killed_mpirun(void **state)
     strike_often(BY_MPIRUN, THE_LAUNCHER, SIGKILL, 3, ENDED_MS);
 }
 
+// A killed mpirun leaves its session directory, which is the test's to remove.
+static char directory[] = "/tmp/leat-test-XXXXXX";
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) ? setenv("TMPDIR", directory, 1) : -1;
+}
+
+static int remove_directory(void **state)
+{
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command);
+}
+
 int main(int argc, char **argv)
 {
     root_play_role(argc, argv);
@@ -202,5 +219,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mpirun_ends_after_a_stopped_rank),
         cmocka_unit_test(test_nothing_is_left_of_a_killed_mpirun),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
