@@ -76,12 +76,14 @@ static int read_key(struct hello_key *key)
 {
     const char *text = getenv("LEAT_JOB_KEY");
     size_t bytes = text ? strlen(text) : 0;
+    char found[48] = "is not set";
+    if (text)
+        snprintf(found, sizeof found, "has %zu characters", bytes);
     if (bytes < HELLO_KEY_LEAST || bytes > HELLO_KEY_MOST)
         return leat_fail(-EINVAL,
-                         "LEAT_JOB_KEY %s %zu characters; LEAT_ROOT needs the same secret of %d to "
-                         "%d on all ranks, as from `openssl rand -hex 16`",
-                         text ? "has" : "is not set and has", bytes, HELLO_KEY_LEAST,
-                         HELLO_KEY_MOST);
+                         "LEAT_JOB_KEY %s; LEAT_ROOT needs the same secret of %d to %d on all "
+                         "ranks, as from `openssl rand -hex 16`",
+                         found, HELLO_KEY_LEAST, HELLO_KEY_MOST);
     memcpy(key->text, text, bytes);
     key->bytes = bytes;
     return 0;
