@@ -47,14 +47,14 @@ static const struct option_table table = {
     .row_count = sizeof rows / sizeof *rows,
 };
 
-// The default, then the others rising; a GPU has more that matters.
+// The default, as core/config_table.c has it, then the others rising; a GPU has more that matters.
 static const struct axis {
     const char *name, *value[VALUES_MOST];
     bool gpu_only;
 } axes[] = {
     {"LEAT_FILE_THREADS", {"0", "1", "2", "4", "8", "12", "16"}, false},
     {"LEAT_FILE_TASK", {"4M", "1M", "2M", "8M", "16M"}, false},
-    {"LEAT_FILE_BUFFER", {"1M", "256K", "512K", "2M", "4M"}, true},
+    {"LEAT_FILE_BUFFER", {"2M", "512K", "1M", "4M"}, true},
     {"LEAT_FILE_BUFFERS", {"4", "2", "8"}, true},
     {"LEAT_FILE_MAPPED_CHUNK", {"64M", "16M", "256M"}, true},
 };
@@ -319,6 +319,20 @@ static int run(struct tuning *tuning)
     return EXIT_DONE;
 }
 
+// A settings file that LEAT_CONFIG names has to be there for a job to open; this is who makes it.
+static int make_settings(const struct tuning *tuning)
+{
+    const char *named = getenv("LEAT_CONFIG");
+    if (tuning->dry || !named || !*named)
+        return 0;
+    int fd = open(named, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (fd < 0)
+        return leat_fail(-errno, "cannot make %s, which LEAT_CONFIG names: %s", named,
+                         strerror(errno));
+    close(fd);
+    return 0;
+}
+
 int file_tune(int argc, char **argv)
 {
     struct tuning tuning = {.use = {.bytes = UINT64_C(512) << 20}, .rounds = 7};
@@ -336,6 +350,9 @@ int file_tune(int argc, char **argv)
         return reader.exit_status;
     if (reader.operand + 1 < argc)
         return options_error(&reader, "one file or directory, got %d", argc - reader.operand);
+    int error = make_settings(&tuning);
+    if (error)
+        return file_fail("file tune", error);
     if (!prepare(&tuning, reader.operand < argc ? argv[reader.operand] : ".", &status))
         status = run(&tuning);
     if (tuning.made[0])

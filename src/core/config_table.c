@@ -59,7 +59,7 @@ const struct setting leat_settings[SETTING_COUNT] = {
     [SETTING_FILE_TASK] = {"LEAT_FILE_TASK", KIND_BYTES, "4M", 65536.0, 1099511627776.0,
                            "part of a call that one thread carries out, in bytes",
                            IN(file_task_bytes)},
-    [SETTING_FILE_BUFFER] = {"LEAT_FILE_BUFFER", KIND_BYTES, "4M", 65536.0, 1073741824.0,
+    [SETTING_FILE_BUFFER] = {"LEAT_FILE_BUFFER", KIND_BYTES, "2M", 65536.0, 1073741824.0,
                              "size of a bounce buffer, in bytes", IN(file_buffer_bytes)},
     [SETTING_FILE_BUFFERS] = {"LEAT_FILE_BUFFERS", KIND_INTEGER, "4", 2, FILE_SLOTS_MAX - 1,
                               "bounce buffers a thread", IN(file_buffers)},

@@ -15,7 +15,7 @@
 #define PAGE_BYTES      UINT64_C(4096)
 #define SMALL_IN_HOST   (UINT64_C(16) << 10)
 #define SMALL_ELSEWHERE (UINT64_C(256) << 10)
-#define STAGED_LEAST    (UINT64_C(256) << 10) /* waking a thread is worth that much reading */
+#define LEAST_BYTES     (UINT64_C(256) << 10) /* waking a thread is worth that much reading */
 
 static bool same_memory(const struct file_memory *a, const struct file_memory *b)
 {
@@ -45,17 +45,17 @@ static uint64_t cut(uint64_t offset, uint64_t rest, uint64_t task_bytes)
     return bytes < rest ? bytes : rest;
 }
 
-// A call that goes through slots is cut finer than the setting says where there would be less than
-// two tasks a thread: reading it takes several times as long as the copy to the device.
+// A call through the page cache is cut finer than the setting says where there would be less than
+// two tasks a thread.
 static uint64_t task_bytes(const struct leat_file *file, int row, const struct file_need *need)
 {
     uint64_t liked = file_paths[row]->task_bytes;
     uint64_t most = liked > file->task_bytes ? liked : file->task_bytes;
-    if (row != FILE_BUFFERED || file_memory_plain(need->memory))
+    if (row != FILE_BUFFERED)
         return most;
     uint64_t share = need->bytes / (2 * (uint64_t)file_pool_lanes(file->pool));
     share = (share + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    share = share > STAGED_LEAST ? share : STAGED_LEAST;
+    share = share > LEAST_BYTES ? share : LEAST_BYTES;
     return share < most ? share : most;
 }
 

@@ -106,7 +106,7 @@ json '{s["name"]: (s["value"], s["source"]) for s in j["settings"]} == {
     "LEAT_MSG_PEERS": ("1024", "default"), "LEAT_MSG_EAGER": ("32K", "default"),
     "LEAT_MSG_SHARE": ("32K", "default"), "LEAT_COMPAT": ("auto", "default"),
     "LEAT_CUFILE_MIN": ("16K", "default"), "LEAT_FILE_THREADS": ("0", "default"),
-    "LEAT_FILE_TASK": ("4M", "default"), "LEAT_FILE_BUFFER": ("4M", "default"),
+    "LEAT_FILE_TASK": ("4M", "default"), "LEAT_FILE_BUFFER": ("2M", "default"),
     "LEAT_FILE_BUFFERS": ("4", "default"), "LEAT_FILE_DIRECT": ("auto", "default"),
     "LEAT_FILE_GAP": ("16K", "default"), "LEAT_FILE_MAPPED_CHUNK": ("64M", "default")}'
 expect 0 info --config

@@ -208,6 +208,8 @@ grep -Eq '^LEAT_FILE_TASK = [0-9]+M # why$' "$scratch/.config/leat/leat.conf" ||
     fail "$what: the comment stays"
 grep -Eq '^LEAT_FILE_THREADS = [0-9]+$' "$scratch/.config/leat/leat.conf" || fail "$what: threads"
 find "$scratch" -name 'leat-tune*' | grep -q . && fail "tune leaves its file"
+LEAT_CONFIG=$scratch/made.conf expect 0 tune "$scratch" --bytes 4M --rounds 1
+grep -q '^LEAT_FILE_TASK' "$scratch/made.conf" || fail "tune makes the file that LEAT_CONFIG names"
 expect 1 tune "$scratch/empty"
 says err "at least 1M"
 rm -r "$scratch/.config"
