@@ -39,7 +39,7 @@ if ! echo 'int main(void) { return 0; }' >"$build/empty.c" ||
     exit 77
 fi
 
-find "$source"/src/{core,transport,device,halo,msg,sim} "$source/test/proof/test_protocol.c" \
+find "$source"/src/{core,transport,device,halo,msg,sim,file} "$source/test/proof/test_protocol.c" \
     -name '*.c' ! -path '*/device/cuda*' |
     compile "$build/right" || exit 1
 
@@ -50,7 +50,7 @@ run() {
         [ -f "$build/$1/$(basename "$object")" ] && object=$build/$1/$(basename "$object")
         objects+=("$object")
     done
-    "$cc" "${flags[@]}" "${objects[@]}" "${cmocka[@]}" -lm -lrt -o "$build/program" || return 1
+    "$cc" "${flags[@]}" "${objects[@]}" "${cmocka[@]}" -lm -lrt -ldl -o "$build/program" || return 1
     TSAN_OPTIONS="halt_on_error=1 exitcode=66" "${prefix[@]}" "$build/program" "$2" \
         >"$build/log" 2>&1
 }
