@@ -83,7 +83,6 @@ static int take_slot(struct file_lane *lane, struct behind *behind, struct file_
 
 static int read_slots(struct file_lane *lane, struct file_task *task, struct behind *behind)
 {
-    const struct leat_file *file = task->request->file;
     int error = 0;
     uint64_t got = 0, wanted = 0;
     while (!error && got == wanted && task->done < task->bytes) {
@@ -93,15 +92,13 @@ static int read_slots(struct file_lane *lane, struct file_task *task, struct beh
             break;
         uint64_t rest = task->bytes - task->done;
         wanted = rest < lane->slot_bytes ? rest : lane->slot_bytes;
-        error =
-            file_pread_all(file, file->fd, slot->buffer, wanted, task->offset + task->done, &got);
+        error = file_task_pread(task, slot->buffer, wanted, task->offset + task->done, &got);
         int copied =
             got ? file_slot_to_memory(lane, slot, 0, task->memory.address + task->done, got) : 0;
         behind->broken |= copied != 0;
         error = copied ? copied : error;
         if (!copied)
             task->done += got;
-        file_task_moved(task, got);
     }
     return error;
 }
@@ -168,17 +165,14 @@ static int copy_ahead(struct file_lane *lane, const struct file_task *task, stru
 
 static int write_oldest(struct file_lane *lane, struct file_task *task, struct ahead *ahead)
 {
-    const struct leat_file *file = task->request->file;
     struct file_slot *slot = ahead->slot[ahead->head];
     uint64_t put = 0;
     ahead->head = (ahead->head + 1) % FILE_SLOTS_MAX;
     ahead->count--;
     int error = file_slot_wait(lane, slot);
     if (!error)
-        error = file_pwrite_all(file, file->fd, slot->buffer, slot->bytes,
-                                task->offset + task->done, &put);
+        error = file_task_pwrite(task, slot->buffer, slot->bytes, task->offset + task->done, &put);
     task->done += put;
-    file_task_moved(task, put);
     return error;
 }
 
@@ -204,17 +198,15 @@ static bool reads(const struct file_task *task)
 
 static int buffered_run(struct file_lane *lane, struct file_task *task)
 {
-    const struct leat_file *file = task->request->file;
     if (task->span)
         return file_ranges_run(lane, task);
     if (!file_memory_plain(&task->memory))
         return reads(task) ? read_alone(lane, task) : write_staged(lane, task);
     uint64_t done = 0, rest = task->bytes - task->done, offset = task->offset + task->done;
     char *address = task->memory.address + task->done;
-    int error = reads(task) ? file_pread_all(file, file->fd, address, rest, offset, &done)
-                            : file_pwrite_all(file, file->fd, address, rest, offset, &done);
+    int error = reads(task) ? file_task_pread(task, address, rest, offset, &done)
+                            : file_task_pwrite(task, address, rest, offset, &done);
     task->done += done;
-    file_task_moved(task, done);
     return error;
 }
 

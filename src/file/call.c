@@ -57,8 +57,8 @@ static int run_here(struct leat_file *file, enum leat_file_operation operation,
                     uint64_t *done)
 {
     int error = operation == LEAT_FILE_OP_READ
-                    ? file_pread_all(file, file->fd, memory->address, bytes, offset, done)
-                    : file_pwrite_all(file, file->fd, memory->address, bytes, offset, done);
+                    ? file_pread_all(file, memory->address, bytes, offset, done)
+                    : file_pwrite_all(file, memory->address, bytes, offset, done);
     if (*done) {
         leat_count(&file->bytes[FILE_BUFFERED], *done);
         leat_count(&file->operations[FILE_BUFFERED], 1);

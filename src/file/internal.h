@@ -343,11 +343,16 @@ int file_transfer_fail(const struct leat_file *file, int error, enum leat_file_o
 
 /* ---- Transfers that end where they should (system.c's calls, continued) --------------------- */
 
-/* Until `bytes` are there or the file ends; EINTR and short transfers continued. *done is set
- * always. */
-int file_pread_all(const struct leat_file *file, int fd, void *to, uint64_t bytes, uint64_t offset,
+/* Through the page cache until `bytes` are there or the file ends; EINTR and short transfers
+ * continued. *done is set always. */
+int file_pread_all(const struct leat_file *file, void *to, uint64_t bytes, uint64_t offset,
                    uint64_t *done);
-int file_pwrite_all(const struct leat_file *file, int fd, const void *from, uint64_t bytes,
-                    uint64_t offset, uint64_t *done);
+int file_pwrite_all(const struct leat_file *file, const void *from, uint64_t bytes, uint64_t offset,
+                    uint64_t *done);
+/* The same for a task, which moves with each of the system's calls (file_task_moved). */
+int file_task_pread(struct file_task *task, void *to, uint64_t bytes, uint64_t offset,
+                    uint64_t *done);
+int file_task_pwrite(struct file_task *task, const void *from, uint64_t bytes, uint64_t offset,
+                     uint64_t *done);
 
 #endif

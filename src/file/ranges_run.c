@@ -61,8 +61,7 @@ static void settle_short(const struct filler *filler, const struct file_run *run
         if (begin + piece->bytes <= got)
             continue;
         uint64_t offset = run->offset + begin;
-        int error = file_pread_all(filler->file, filler->file->fd, slot + piece->from, piece->bytes,
-                                   offset, &done);
+        int error = file_task_pread(filler->task, slot + piece->from, piece->bytes, offset, &done);
         if (done < piece->bytes)
             shorten(filler, i, offset, done, error);
     }
@@ -73,8 +72,8 @@ static void read_in_place(const struct filler *filler, const struct file_run *ru
 {
     const struct copies_piece *piece = &filler->plan->piece[run->first];
     uint64_t done;
-    int error = file_pread_all(filler->file, filler->file->fd, (char *)(uintptr_t)piece->to,
-                               piece->bytes, run->offset, &done);
+    int error = file_task_pread(filler->task, (char *)(uintptr_t)piece->to, piece->bytes,
+                                run->offset, &done);
     if (done < piece->bytes)
         shorten(filler, run->first, run->offset, done, error);
 }
@@ -97,8 +96,8 @@ static int read_run(const struct filler *filler, const struct file_run *run, cha
 {
     uint64_t done = 0;
     int error = filler->direct ? read_direct(filler, run, slot + run->slot, &done)
-                               : file_pread_all(filler->file, filler->file->fd, slot + run->slot,
-                                                run->bytes, run->offset, &done);
+                               : file_task_pread(filler->task, slot + run->slot, run->bytes,
+                                                 run->offset, &done);
     if (filler->direct && (error == -EINVAL || error == -EOPNOTSUPP))
         return refuse_direct(filler, error);
     if (done < run->bytes)

@@ -15,7 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CALL_BYTES UINT64_C(0x7ffff000)
+#define CALL_BYTES      UINT64_C(0x7ffff000)
+#define TASK_CALL_BYTES (UINT64_C(16) << 20)
 
 static int real_open(const char *path, int flags, mode_t mode)
 {
@@ -68,15 +69,22 @@ int file_transfer_fail(const struct leat_file *file, int error, enum leat_file_o
                      (unsigned long long)offset, strerror(-error), remedy);
 }
 
-int file_pread_all(const struct leat_file *file, int fd, void *to, uint64_t bytes, uint64_t offset,
-                   uint64_t *done)
+// Long transfers of a task are parted, so that those who wait see it move.
+static size_t part_of(uint64_t rest, const struct file_task *task)
+{
+    uint64_t most = task ? TASK_CALL_BYTES : CALL_BYTES;
+    return (size_t)(rest < most ? rest : most);
+}
+
+static int pread_on(const struct leat_file *file, struct file_task *task, char *to, uint64_t bytes,
+                    uint64_t offset, uint64_t *done)
 {
     uint64_t moved = 0;
     int error = 0;
     while (moved < bytes) {
         uint64_t rest = bytes - moved;
-        size_t part = (size_t)(rest < CALL_BYTES ? rest : CALL_BYTES);
-        ssize_t result = file->system->pread(fd, (char *)to + moved, part, (off_t)(offset + moved));
+        ssize_t result =
+            file->system->pread(file->fd, to + moved, part_of(rest, task), (off_t)(offset + moved));
         if (result < 0 && errno == EINTR)
             continue;
         if (result < 0)
@@ -84,21 +92,22 @@ int file_pread_all(const struct leat_file *file, int fd, void *to, uint64_t byte
         if (result <= 0)
             break;
         moved += (uint64_t)result;
+        if (task)
+            file_task_moved(task, (uint64_t)result);
     }
     *done = moved;
     return error;
 }
 
-int file_pwrite_all(const struct leat_file *file, int fd, const void *from, uint64_t bytes,
-                    uint64_t offset, uint64_t *done)
+static int pwrite_on(const struct leat_file *file, struct file_task *task, const char *from,
+                     uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     uint64_t moved = 0;
     int error = 0;
     while (moved < bytes) {
         uint64_t rest = bytes - moved;
-        size_t part = (size_t)(rest < CALL_BYTES ? rest : CALL_BYTES);
-        ssize_t result =
-            file->system->pwrite(fd, (const char *)from + moved, part, (off_t)(offset + moved));
+        ssize_t result = file->system->pwrite(file->fd, from + moved, part_of(rest, task),
+                                              (off_t)(offset + moved));
         if (result < 0 && errno == EINTR)
             continue;
         // Nothing written and no error: to go on would be to go on for ever.
@@ -108,7 +117,33 @@ int file_pwrite_all(const struct leat_file *file, int fd, const void *from, uint
             break;
         }
         moved += (uint64_t)result;
+        if (task)
+            file_task_moved(task, (uint64_t)result);
     }
     *done = moved;
     return error;
+}
+
+int file_pread_all(const struct leat_file *file, void *to, uint64_t bytes, uint64_t offset,
+                   uint64_t *done)
+{
+    return pread_on(file, NULL, to, bytes, offset, done);
+}
+
+int file_pwrite_all(const struct leat_file *file, const void *from, uint64_t bytes, uint64_t offset,
+                    uint64_t *done)
+{
+    return pwrite_on(file, NULL, from, bytes, offset, done);
+}
+
+int file_task_pread(struct file_task *task, void *to, uint64_t bytes, uint64_t offset,
+                    uint64_t *done)
+{
+    return pread_on(task->request->file, task, to, bytes, offset, done);
+}
+
+int file_task_pwrite(struct file_task *task, const void *from, uint64_t bytes, uint64_t offset,
+                     uint64_t *done)
+{
+    return pwrite_on(task->request->file, task, from, bytes, offset, done);
 }

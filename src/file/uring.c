@@ -174,14 +174,13 @@ static void end_request(struct server *server, struct request *request)
 static void finish_buffered(struct request *request)
 {
     struct job *job = request->job;
-    const struct leat_file *file = job->task->request->file;
     uint64_t reached = request->offset + request->got, done = 0;
     if (reached >= request->end)
         return;
     char *at = request->address + request->got;
     int error = reads(job)
-                    ? file_pread_all(file, file->fd, at, request->end - reached, reached, &done)
-                    : file_pwrite_all(file, file->fd, at, request->end - reached, reached, &done);
+                    ? file_task_pread(job->task, at, request->end - reached, reached, &done)
+                    : file_task_pwrite(job->task, at, request->end - reached, reached, &done);
     request->got += done;
     reached += done;
     if (reached < request->end)
@@ -384,7 +383,6 @@ static bool make_request(struct server *server, struct job *job, struct request 
 
 static int write_edge(struct server *server, struct job *job, uint64_t begin, uint64_t end)
 {
-    const struct leat_file *file = job->task->request->file;
     const char *from = memory_at(job, begin);
     uint64_t done = 0;
     int error = 0;
@@ -398,10 +396,9 @@ static int write_edge(struct server *server, struct job *job, uint64_t begin, ui
         from = slot ? slot->buffer : from;
     }
     if (!error)
-        error = file_pwrite_all(file, file->fd, from, end - begin, begin, &done);
+        error = file_task_pwrite(job->task, from, end - begin, begin, &done);
     if (error)
         stop(job, begin + done, error);
-    file_task_moved(job->task, done);
     return error;
 }
 

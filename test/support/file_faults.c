@@ -65,7 +65,7 @@ static int check_direct(int fd)
 static ssize_t faulty_pread(int fd, void *to, size_t bytes, off_t offset)
 {
     pthread_mutex_lock(&faults.lock);
-    while (faults.is.hold_reads)
+    while (faults.is.hold_reads || faults.is.hold_transfers)
         pthread_cond_wait(&faults.released, &faults.lock);
     void (*hook)(uint64_t) = faults.is.before_read;
     pthread_mutex_unlock(&faults.lock);
@@ -79,6 +79,13 @@ static ssize_t faulty_pread(int fd, void *to, size_t bytes, off_t offset)
 
 static ssize_t faulty_pwrite(int fd, const void *from, size_t bytes, off_t offset)
 {
+    pthread_mutex_lock(&faults.lock);
+    while (faults.is.hold_transfers)
+        pthread_cond_wait(&faults.released, &faults.lock);
+    void (*hook)(uint64_t) = faults.is.before_write;
+    pthread_mutex_unlock(&faults.lock);
+    if (hook)
+        hook((uint64_t)offset);
     int error = check_direct(fd);
     if (!error)
         error = judge(true, (uint64_t)offset, &bytes);
@@ -181,7 +188,7 @@ const struct file_system_calls *faults_set(const struct file_faults *set)
 void faults_release(void)
 {
     pthread_mutex_lock(&faults.lock);
-    faults.is.hold_reads = false;
+    faults.is.hold_reads = faults.is.hold_transfers = false;
     pthread_cond_broadcast(&faults.released);
     pthread_mutex_unlock(&faults.lock);
 }

@@ -74,6 +74,62 @@ static void interrupted_and_short_writes_go_on(void **state)
     each_way(*state, &faults, write_all);
 }
 
+// ---- Deadlines ----
+
+static struct {
+    leat_file_request *request;
+    uint64_t calls, first, last; /* of the system; when the request had last moved by then */
+} seen;
+
+static void look_at_request(uint64_t offset)
+{
+    (void)offset;
+    seen.last = __atomic_load_n(&seen.request->moved_ns, __ATOMIC_RELAXED);
+    seen.first = seen.calls++ ? seen.first : seen.last;
+}
+
+// A task of many short transfers has moved with each of them, not with the last one.
+static void move_slowly(const struct way *way, struct stage *stage, int flags)
+{
+    const bool writing = flags & LEAT_FILE_WRITE;
+    leat_file_range range = {.bytes = 16384, .buffer = stage_buffer(stage)};
+    const leat_file_call call = {.size = sizeof call,
+                                 .operation = writing ? LEAT_FILE_OP_WRITE : LEAT_FILE_OP_READ,
+                                 .ranges = &range,
+                                 .range_count = 1};
+    leat_file *file = way_open(way, stage, flags);
+    memset(&seen, 0, sizeof seen);
+    stage_ok(leat_file_start(file, &call, &seen.request));
+    faults_release();
+    stage_ok(leat_file_wait(seen.request, -1, NULL));
+    assert_int_equal(range.done, 16384);
+    if (strcmp(way->path, "buffered") == 0) {
+        assert_int_equal(seen.calls, 32);
+        assert_true(seen.last > seen.first);
+    }
+    stage_ok(leat_file_close(file));
+}
+
+static void read_slowly(const struct way *way, struct stage *stage)
+{
+    move_slowly(way, stage, LEAT_FILE_READ);
+}
+
+static void write_slowly(const struct way *way, struct stage *stage)
+{
+    move_slowly(way, stage, LEAT_FILE_WRITE);
+}
+
+static void every_short_transfer_has_moved(void **state)
+{
+    struct file_faults faults = {.most_bytes = 512, .hold_transfers = true};
+    faults.before_read = look_at_request;
+    each_way(*state, &faults, read_slowly);
+    faults.before_read = NULL;
+    faults.before_write = look_at_request;
+    each_way(*state, &faults, write_slowly);
+}
+
 // ---- F16: errors, with their offset ----
 
 static void read_to_error(const struct way *way, struct stage *stage)
@@ -273,6 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(interrupted_and_short_reads_go_on),
         TEST(interrupted_and_short_writes_go_on),
+        TEST(every_short_transfer_has_moved),
         TEST(a_read_error_names_its_offset),
         TEST(a_full_device_is_an_error_with_the_count),
         TEST(every_range_has_its_count),
