@@ -14,14 +14,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#define NAMES_TRIED 100
 
 static const struct option_row rows[] = {
     FILE_DEVICE_ROW,
@@ -48,7 +43,8 @@ static const struct option_table table = {
 struct copying {
     struct file_use use;
     const char *from;
-    char to[PATH_MAX], beside[PATH_MAX + 32];
+    struct file_target to;
+    char beside[PATH_MAX];
     leat_job *job;
     leat_file *source, *target;
     struct file_windows windows;
@@ -57,33 +53,26 @@ struct copying {
     leat_file_request *request[FILE_WINDOWS];
     int oldest, writes;
     uint64_t done;
+    uint64_t expected; // of the source, as it was when the copy began
     double seconds;
-    sigset_t signals;
 };
 
 // ---- Names ----
 
 static int open_both(struct copying *copying)
 {
-    struct stat status;
     leat_file_options options = file_options(&copying->use, LEAT_FILE_READ);
     int error = leat_file_open(copying->job, copying->from, &options, &copying->source);
     if (error)
         return error;
     options.flags = LEAT_FILE_READ | LEAT_FILE_WRITE | LEAT_FILE_CREATE | LEAT_FILE_EXCLUSIVE;
     options.require = NULL;
-    options.permissions = stat(copying->from, &status) ? 0 : (unsigned)status.st_mode & 0777;
-    options.permissions |= 0600;
-    for (int i = 0; i < NAMES_TRIED; i++) {
-        snprintf(copying->beside, sizeof copying->beside, "%s.leat-%d-%d", copying->to,
-                 (int)getpid(), i);
-        error = leat_file_open(copying->job, copying->beside, &options, &copying->target);
-        if (error != -EEXIST)
-            break;
-    }
+    options.permissions = 0600; // until it is whole
+    error = file_target_beside(&copying->to, copying->beside);
     if (error)
-        copying->beside[0] = 0;
-    return error;
+        return error;
+    file_leftover_set(copying->beside);
+    return leat_file_open(copying->job, copying->beside, &options, &copying->target);
 }
 
 // ---- Bytes ----
@@ -113,18 +102,6 @@ static int finish_write(struct copying *copying, struct file_reader *reader)
     return error;
 }
 
-// Signals are looked at between windows, so that no temporary name stays behind.
-static int look_for_signals(void)
-{
-    sigset_t pending;
-    sigpending(&pending);
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    for (int i = 0; i < 3; i++)
-        if (sigismember(&pending, numbers[i]))
-            return leat_fail(-EINTR, "ended by signal %d", numbers[i]);
-    return 0;
-}
-
 static int carry(struct copying *copying, struct file_reader *reader, struct file_bar *bar)
 {
     uint64_t offset = 0, bytes;
@@ -142,8 +119,6 @@ static int carry(struct copying *copying, struct file_reader *reader, struct fil
         offset += bytes;
         if (!error && copying->writes > FILE_WINDOWS / 2)
             error = finish_write(copying, reader);
-        if (!error)
-            error = look_for_signals();
         if (error || !bytes)
             return error;
         file_bar_draw(bar, copying->done);
@@ -159,16 +134,15 @@ static int carry_all(struct copying *copying, struct file_bar *bar, uint64_t siz
     int error = carry(copying, &reader, bar);
     if (error)
         snprintf(first, sizeof first, "%s", leat_error_detail());
-    while (copying->writes) {
+    while (copying->writes && error != -ETIMEDOUT) {
         int late = finish_write(copying, &reader);
         if (late && !error) {
             error = late;
             snprintf(first, sizeof first, "%s", leat_error_detail());
         }
-        if (late == -ETIMEDOUT)
-            break;
     }
-    file_reader_end(&reader);
+    if (error != -ETIMEDOUT)
+        file_reader_end(&reader);
     return error ? leat_fail(error, "%s", first) : 0;
 }
 
@@ -192,25 +166,60 @@ static int compare(struct copying *copying)
         crc32c_add(&again, address, bytes);
         file_reader_again(&reader);
     }
-    file_reader_end(&reader);
+    if (error != -ETIMEDOUT)
+        file_reader_end(&reader);
     if (!error && crc32c_value(&again) != crc32c_value(&copying->crc))
         error = leat_fail(-EBADMSG,
                           "the copy of %s has another content: crc32c %08" PRIx32 " was written, "
                           "%08" PRIx32 " is read; %s is left as it was",
                           copying->from, crc32c_value(&copying->crc), crc32c_value(&again),
-                          copying->to);
+                          copying->to.path);
     return error;
+}
+
+// What there is to copy; *size as the source says it, 0 for files that are made as they are read.
+static int look_at_source(struct copying *copying, uint64_t *size)
+{
+    leat_file_info info = {.size = sizeof info};
+    const struct file_use *use = &copying->use;
+    int error = leat_file_info_get(copying->source, NULL, &info);
+    if (error)
+        return error;
+    *size = info.bytes;
+    if (*size && use->offset > *size)
+        return leat_fail(-EINVAL,
+                         "%s has %" PRIu64 " bytes: --offset %" PRIu64
+                         " is past its end; %s is left as it was",
+                         copying->from, *size, use->offset, copying->to.path);
+    copying->expected = *size ? *size - use->offset : 0;
+    if (use->has_bytes && use->bytes < copying->expected)
+        copying->expected = use->bytes;
+    return 0;
+}
+
+static int look_at_amount(const struct copying *copying, uint64_t size)
+{
+    const struct file_use *use = &copying->use;
+    if (copying->done < copying->expected)
+        return leat_fail(-EIO,
+                         "%s became shorter meanwhile: %" PRIu64 " of %" PRIu64
+                         " bytes were there to copy; %s is left as it was",
+                         copying->from, copying->done, copying->expected, copying->to.path);
+    if (!size && !copying->done && use->offset && (!use->has_bytes || use->bytes))
+        return leat_fail(-EINVAL,
+                         "%s ends before --offset %" PRIu64 " (it says it has 0 bytes); %s is left "
+                         "as it was",
+                         copying->from, use->offset, copying->to.path);
+    return 0;
 }
 
 static int copy_all(struct copying *copying)
 {
-    leat_file_info info = {.size = sizeof info};
     struct file_bar bar;
     const struct file_use *use = &copying->use;
-    int error = leat_file_info_get(copying->source, NULL, &info);
-    uint64_t known = info.bytes > use->offset ? info.bytes - use->offset : 0;
-    if (use->has_bytes && (use->bytes < known || !known))
-        known = use->bytes;
+    uint64_t size = 0;
+    int error = look_at_source(copying, &size);
+    uint64_t known = copying->expected ? copying->expected : use->bytes;
     if (!error)
         error = file_windows_open(&copying->windows, copying->job, known);
     if (error)
@@ -218,18 +227,15 @@ static int copy_all(struct copying *copying)
     crc32c_begin(&copying->crc);
     file_bar_begin(&bar, known, use->json);
     double begin = file_now_s();
-    error = carry_all(copying, &bar, info.bytes);
+    error = carry_all(copying, &bar, size);
+    if (!error)
+        error = look_at_amount(copying, size);
     if (!error)
         error = leat_file_sync(copying->target);
     if (!error && use->checksum)
         error = compare(copying);
-    if (!error && rename(copying->beside, copying->to))
-        error = leat_fail(-errno, "cannot rename %s to %s: %s", copying->beside, copying->to,
-                          strerror(errno));
-    if (!error) {
-        copying->beside[0] = 0;
-        error = file_target_sync(copying->to);
-    }
+    if (!error)
+        error = file_target_take(&copying->to, copying->beside);
     copying->seconds = file_now_s() - begin;
     file_bar_end(&bar);
     return error;
@@ -248,13 +254,13 @@ static int report(const struct copying *copying)
         return file_json_print(
             "file cp",
             json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s?, s:f, s:f, s:o, s:o}", "schema",
-                      "leat.file.cp/1", "file", copying->from, "to", copying->to, "device", device,
-                      "offset", (json_int_t)copying->use.offset, "bytes", (json_int_t)copying->done,
-                      "crc32c", *crc ? crc : NULL, "seconds", copying->seconds, "gb_per_s", rate,
-                      "paths", file_paths_json(copying->source), "write_paths",
-                      file_paths_json(copying->target)));
+                      "leat.file.cp/1", "file", copying->from, "to", copying->to.path, "device",
+                      device, "offset", (json_int_t)copying->use.offset, "bytes",
+                      (json_int_t)copying->done, "crc32c", *crc ? crc : NULL, "seconds",
+                      copying->seconds, "gb_per_s", rate, "paths", file_paths_json(copying->source),
+                      "write_paths", file_paths_json(copying->target)));
     file_print_bytes(amount, copying->done);
-    printf("%s -> %s: %s copied and synced in %.3f s, %.2f GB/s\n", copying->from, copying->to,
+    printf("%s -> %s: %s copied and synced in %.3f s, %.2f GB/s\n", copying->from, copying->to.path,
            amount, copying->seconds, rate);
     if (*crc)
         printf("crc32c %s, and that of the copy is the same\n", crc);
@@ -270,14 +276,13 @@ static int report(const struct copying *copying)
 
 static int run(struct copying *copying, const char *target)
 {
-    int error = file_target_find(copying->from, target, copying->to);
+    int error = file_target_find(copying->from, target, &copying->to);
     if (!error)
         error = open_both(copying);
     if (!error)
         error = copy_all(copying);
     int status = error ? file_fail("file cp", error) : report(copying);
-    if (copying->beside[0])
-        unlink(copying->beside);
+    file_leftover_remove();
     leat_file_close(copying->target);
     leat_file_close(copying->source);
     file_windows_close(&copying->windows);
@@ -298,15 +303,9 @@ int file_copy(int argc, char **argv)
         return options_error(&reader, "two names are needed, SRC and DST, got %d",
                              argc - reader.operand);
     copying.from = argv[reader.operand];
-    sigemptyset(&copying.signals);
-    sigaddset(&copying.signals, SIGINT);
-    sigaddset(&copying.signals, SIGTERM);
-    sigaddset(&copying.signals, SIGHUP);
-    sigprocmask(SIG_BLOCK, &copying.signals, NULL);
     if (!file_job_open(&copying.use, "file cp", &copying.job, &status))
         return status;
     status = run(&copying, argv[reader.operand + 1]);
     leat_close(copying.job, NULL);
-    sigprocmask(SIG_UNBLOCK, &copying.signals, NULL);
     return status;
 }

@@ -89,7 +89,8 @@ static int read_all(struct reading *reading)
     error = read_windows(reading, &reader, &bar);
     reading->seconds = file_now_s() - begin;
     file_bar_end(&bar);
-    file_reader_end(&reader);
+    if (error != -ETIMEDOUT)
+        file_reader_end(&reader);
     return error;
 }
 

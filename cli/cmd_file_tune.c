@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define VALUES_MOST 8
@@ -72,7 +73,7 @@ struct tuning {
     int rounds;
     bool dry;
     const char *path;
-    char made[4096]; // the file that is removed again
+    char made[PATH_MAX]; // the file that is removed again
     char *host;
     uint64_t bytes, window; // of the file; read at once
     bool on_gpu;
@@ -86,11 +87,21 @@ struct tuning {
 static int make_file(struct tuning *tuning, const char *directory)
 {
     enum { PIECE = 4 << 20 };
-    snprintf(tuning->made, sizeof tuning->made, "%s/leat-tune-XXXXXX", directory);
-    int fd = mkostemp(tuning->made, O_CLOEXEC);
+    struct statvfs room;
+    if (!statvfs(directory, &room) && room.f_blocks && room.f_frsize &&
+        tuning->use.bytes / room.f_frsize >= room.f_bavail) // its blocks' list takes some too
+        return leat_fail(-ENOSPC,
+                         "a file of %" PRIu64 " bytes in %s: %" PRIu64
+                         " are free there; --bytes asks for less",
+                         tuning->use.bytes, directory, (uint64_t)room.f_bavail * room.f_frsize);
+    if (file_leftover_name(directory, "/leat-tune-", tuning->made))
+        return leat_fail(-ENAMETOOLONG, "%s is too long a path", directory);
+    file_leftover_set(tuning->made);
+    int fd = open(tuning->made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
-        tuning->made[0] = 0;
-        return leat_fail(-errno, "cannot make a file in %s: %s", directory, strerror(errno));
+        int reason = errno;
+        file_leftover_kept();
+        return leat_fail(-reason, "cannot make a file in %s: %s", directory, strerror(reason));
     }
     char *piece = malloc(PIECE);
     int reason = piece ? 0 : ENOMEM;
@@ -241,7 +252,8 @@ static int tune_axis(struct tuning *tuning, const struct axis *axis)
         note(tuning, axis, chosen);
         setenv(axis->name, chosen->value, 1); // for what comes after it
     }
-    close_candidates(tuning);
+    if (error != -ETIMEDOUT)
+        close_candidates(tuning);
     return error;
 }
 
@@ -355,8 +367,7 @@ int file_tune(int argc, char **argv)
         return file_fail("file tune", error);
     if (!prepare(&tuning, reader.operand < argc ? argv[reader.operand] : ".", &status))
         status = run(&tuning);
-    if (tuning.made[0])
-        unlink(tuning.made);
+    file_leftover_remove();
     free(tuning.host);
     return status;
 }

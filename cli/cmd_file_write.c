@@ -140,7 +140,8 @@ static int write_windows(struct writing *writing, struct file_bar *bar)
     char first[1024] = "";
     if (error)
         snprintf(first, sizeof first, "%s", leat_error_detail());
-    for (int i = 0; i < FILE_WINDOWS; i++, window = (window + 1) % FILE_WINDOWS) {
+    for (int i = 0; error != -ETIMEDOUT && i < FILE_WINDOWS;
+         i++, window = (window + 1) % FILE_WINDOWS) {
         int late = finish(writing, window);
         if (late && !error) {
             error = late;

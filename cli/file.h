@@ -83,7 +83,8 @@ bool file_option_bytes(struct option_reader *reader, const char *name, uint64_t 
  * ("leat file NAME: ..."). */
 bool file_job_open(const struct file_use *use, const char *command, leat_job **job, int *status);
 leat_file_options file_options(const struct file_use *use, int flags);
-/* "leat COMMAND: detail" on stderr; 124 for a time-out, else 1: the file's errors. */
+/* "leat COMMAND: detail" on stderr; 1: the file's errors. After a time-out it ends the process with
+ * 124: a thread of it hangs in the system, and whoever closed the file would wait for that. */
 int file_fail(const char *command, int error);
 
 /* ---- Windows ---- */
@@ -133,13 +134,31 @@ void file_reader_again(struct file_reader *reader);
 /* Waits for what is under way. */
 void file_reader_end(struct file_reader *reader);
 
+/* ---- A file that is removed again ---- */
+
+/* "DIRECTORYWHAT<16 digits>", which nobody else has; the directory with its slash. -1: too long. */
+int file_leftover_name(const char *directory, const char *what, char path[PATH_MAX]);
+/* Before it is made: it goes with INT, TERM, HUP and file_leftover_remove. One at a time. */
+void file_leftover_set(const char *path);
+/* It is there to stay, or has another name. */
+void file_leftover_kept(void);
+void file_leftover_remove(void);
+
 /* ---- A copy's name ---- */
+
+struct file_target {
+    char path[PATH_MAX];
+    unsigned permissions; /* that the copy gets: those of the file it replaces, else the source's */
+    int owner, group;     /* of the file it replaces; -1: there is none */
+};
 
 /* The file that a copy of `from` to `given` is to become: in a directory, behind a link. -EINVAL
  * the same file, or something else than a regular one; what the system says. */
-int file_target_find(const char *from, const char *given, char to[PATH_MAX]);
-/* The name is on the device. */
-int file_target_sync(const char *path);
+int file_target_find(const char *from, const char *given, struct file_target *to);
+/* A name in the same directory, for the time until the copy is whole. */
+int file_target_beside(const struct file_target *to, char beside[PATH_MAX]);
+/* What lies beside takes its permissions and its name, which is on the device then. */
+int file_target_take(const struct file_target *to, const char *beside);
 
 /* ---- Reports ---- */
 

@@ -122,8 +122,11 @@ leat_file_options file_options(const struct file_use *use, int flags)
 
 int file_fail(const char *command, int error)
 {
-    int status = command_fail(command, error);
-    return status == EXIT_TIMED_OUT ? status : EXIT_FAILED;
+    if (command_fail(command, error) != EXIT_TIMED_OUT)
+        return EXIT_FAILED;
+    file_leftover_remove();
+    fflush(stdout);
+    _exit(EXIT_TIMED_OUT);
 }
 
 // ---- Reports ----

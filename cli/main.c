@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,8 +99,12 @@ static int dispatch(int argc, char **argv)
         return EXIT_DONE;
     }
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (!strcmp(name, commands[i].name))
+        if (!strcmp(name, commands[i].name)) {
+            // A file size limit is an error of a write. What `run` starts would inherit that.
+            if (commands[i].run != cmd_run)
+                signal(SIGXFSZ, SIG_IGN);
             return commands[i].run(argc - 1, argv + 1);
+        }
     return unknown_command(name);
 }
 

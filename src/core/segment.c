@@ -68,6 +68,24 @@ static int fill_head(int fd, uint64_t head_bytes, int rank_count, uint64_t arena
     return 0;
 }
 
+// Past a file size limit the system sends SIGXFSZ, of which a program dies. It goes to this thread,
+// where it is blocked and taken back, so that the error is all that is left of it.
+static int resize(int fd, uint64_t bytes)
+{
+    sigset_t limit, before, pending;
+    const struct timespec now = {0};
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &before);
+    sigpending(&pending);
+    int reason = ftruncate(fd, (off_t)bytes) ? errno : 0;
+    if (reason == EFBIG && !sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&limit, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = reason;
+    return reason ? -1 : 0;
+}
+
 int leat_segment_create(int rank_count, uint64_t arena_bytes, const int grid[3], bool threads,
                         int *fd)
 {
@@ -89,7 +107,7 @@ int leat_segment_create(int rank_count, uint64_t arena_bytes, const int grid[3],
         return leat_fail(-errno, "memfd_create for the job's segment: %s", strerror(errno));
     uint64_t total = head_bytes + (uint64_t)rank_count * arena_bytes;
     int error = 0;
-    if (fchmod(made, 0600) || ftruncate(made, (off_t)total))
+    if (fchmod(made, 0600) || resize(made, total))
         error = leat_fail(-errno,
                           "cannot size the job's segment to %llu bytes: %s; a file size limit "
                           "(ulimit -f) is in the way, or set LEAT_ARENA smaller",

@@ -145,6 +145,34 @@ chmod 640 "$data"
 expect 0 cp "$data" "$scratch/folder"
 cmp -s "$data" "$scratch/folder/data" || fail "$what: into a directory"
 [ "$(stat -c %a "$scratch/folder/data")" = 640 ] || fail "$what: permissions"
+echo old >"$scratch/mine"
+chmod 604 "$scratch/mine"
+expect 0 cp "$data" "$scratch/mine"
+[ "$(stat -c %a "$scratch/mine")" = 604 ] || fail "$what: the permissions of what was there"
+(umask 077 && expect 0 cp "$data" "$scratch/new" && [ "$(stat -c %a "$scratch/new")" = 600 ]) ||
+    fail "cp with a umask"
+name=$(printf 'n%.0s' {1..255})
+expect 0 cp "$data" "$scratch/$name"
+cmp -s "$data" "$scratch/$name" || fail "$what: a name of 255 bytes"
+rm "$scratch/$name"
+expect 1 cp "$data" "$scratch/n$name"
+says err "too long"
+expect 1 cp "$data" ''
+says err "empty"
+expect 1 cp "$data" "$scratch/none/"
+says err "no directory"
+ln -s nowhere "$scratch/dangling"
+expect 1 cp "$data" "$scratch/dangling"
+says err "link to what is not there"
+[ -L "$scratch/dangling" ] || fail "$what: the link stays"
+expect 1 cp "$data" "$scratch/mine" --offset $((size + 1))
+says err "has $size bytes: --offset $((size + 1)) is past its end"
+cmp -s "$data" "$scratch/mine" || fail "$what: what was there stays"
+expect 1 cp /proc/version "$scratch/mine" --offset 1M
+says err "ends before --offset 1048576"
+cmp -s "$data" "$scratch/mine" || fail "$what: what was there stays"
+expect 0 cp "$data" "$scratch/mine" --offset $size --json
+json "j['bytes'] == 0"
 echo old >"$scratch/old"
 ln -s ../old "$scratch/folder/link"
 expect 0 cp "$data" "$scratch/folder/link" --offset 5 --bytes 10 --stats
@@ -210,6 +238,8 @@ grep -Eq '^LEAT_FILE_THREADS = [0-9]+$' "$scratch/.config/leat/leat.conf" || fai
 find "$scratch" -name 'leat-tune*' | grep -q . && fail "tune leaves its file"
 LEAT_CONFIG=$scratch/made.conf expect 0 tune "$scratch" --bytes 4M --rounds 1
 grep -q '^LEAT_FILE_TASK' "$scratch/made.conf" || fail "tune makes the file that LEAT_CONFIG names"
+expect 1 tune "$scratch" --bytes 1048576G
+says err "are free there; --bytes asks for less"
 expect 1 tune "$scratch/empty"
 says err "at least 1M"
 rm -r "$scratch/.config"
