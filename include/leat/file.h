@@ -136,9 +136,9 @@ LEAT_API int leat_file_start(leat_file *file, const leat_file_call *call,
  * frees the request. `timeout_s` < 0: the job's, counted from the last byte that moved; 0: only
  * looks.
  *
- * -ETIMEDOUT, and the request stays: names file and offset; -EIO, -ENOSPC, -EDQUOT, -EFBIG and all
- * that the system says come back as they are, of the lowest offset that failed, which is named; the
- * counts say what was transferred before it
+ * -ETIMEDOUT, and the request and *done stay as they are: names file and offset; -EIO, -ENOSPC,
+ * -EDQUOT, -EFBIG and all that the system says come back as they are, of the lowest offset that
+ * failed, which is named; the counts say what was transferred before it
  */
 LEAT_API int leat_file_wait(leat_file_request *request, double timeout_s, uint64_t *done);
 
@@ -188,7 +188,9 @@ typedef struct leat_file_info {
 
 /*
  * `question` (may be NULL: a read of the whole file into memory of the job's device) is the call
- * whose path is asked about; nothing is read.
+ * whose path is asked about; nothing is read. Without ranges: its operation, of the whole file,
+ * from or to memory of the job's device. The file need not be open for it. -EINVAL, -ERANGE,
+ * -ENOTSUP as of leat_file_start.
  */
 LEAT_API int leat_file_info_get(leat_file *file, const leat_file_call *question,
                                 leat_file_info *info);

@@ -21,10 +21,18 @@
 
 // ---- Checks ----
 
+static int check_known(const struct leat_file *file, enum leat_file_operation operation)
+{
+    if (operation == LEAT_FILE_OP_READ || operation == LEAT_FILE_OP_WRITE)
+        return 0;
+    return leat_fail(-EINVAL, "%s: there is no operation %d", file->path, (int)operation);
+}
+
 static int check_operation(const struct leat_file *file, enum leat_file_operation operation)
 {
-    if (operation != LEAT_FILE_OP_READ && operation != LEAT_FILE_OP_WRITE)
-        return leat_fail(-EINVAL, "%s: there is no operation %d", file->path, (int)operation);
+    int error = check_known(file, operation);
+    if (error)
+        return error;
     bool reading = operation == LEAT_FILE_OP_READ;
     if (file->flags & (reading ? LEAT_FILE_READ : LEAT_FILE_WRITE))
         return 0;
@@ -38,6 +46,35 @@ static int check_range(const struct leat_file *file, uint64_t offset, uint64_t b
         return 0;
     return leat_fail(-EINVAL, "%s: %llu bytes at offset %llu pass 2^63", file->path,
                      (unsigned long long)bytes, (unsigned long long)offset);
+}
+
+static int check_ranges(const struct leat_file *file, const leat_file_call *call)
+{
+    int error = 0;
+    for (size_t i = 0; i < call->range_count && !error; i++)
+        error = check_range(file, call->ranges[i].file_offset, call->ranges[i].bytes);
+    return error;
+}
+
+// Brings a call of any version to this one's length.
+static int take_call(const leat_file_call *call, leat_file_call *full)
+{
+    if (!call->size)
+        return leat_fail(-EINVAL, "leat_file_call.size is 0; set it to sizeof");
+    *full = (leat_file_call){0};
+    memcpy(full, call, call->size < sizeof *full ? call->size : sizeof *full);
+    if (full->range_count && !full->ranges)
+        return leat_fail(-EINVAL, "leat_file_call.ranges is NULL");
+    return 0;
+}
+
+int file_question_take(const struct leat_file *file, const leat_file_call *question,
+                       leat_file_call *full)
+{
+    int error = take_call(question, full);
+    if (!error)
+        error = check_known(file, full->operation);
+    return error ? error : check_ranges(file, full);
 }
 
 // ---- The common small call, without a request's rooms ----
@@ -105,9 +142,7 @@ static int find_memory(struct leat_file_request *request)
 {
     const leat_file_call *call = &request->call;
     struct leat_job *job = request->file->job;
-    int error = 0;
-    for (size_t i = 0; i < call->range_count && !error; i++)
-        error = check_range(request->file, call->ranges[i].file_offset, call->ranges[i].bytes);
+    int error = check_ranges(request->file, call);
     if (!error)
         error = file_memory_find_all(job, call->ranges, call->range_count, request->memory);
     for (size_t i = 0; i < call->range_count && !error; i++)
@@ -125,8 +160,6 @@ static int check_signal(struct leat_file_request *request)
 int file_request_make(struct leat_file *file, const leat_file_call *call,
                       struct leat_file_request **made)
 {
-    if (call->range_count && !call->ranges)
-        return leat_fail(-EINVAL, "leat_file_call.ranges is NULL");
     int error = check_operation(file, call->operation);
     if (error)
         return error;
@@ -152,13 +185,11 @@ int leat_file_start(leat_file *file, const leat_file_call *call, leat_file_reque
         error = leat_need(call, "leat_file_start", "call");
     if (!error)
         error = leat_need(request, "leat_file_start", "request");
-    if (error)
-        return error;
-    if (!call->size)
-        return leat_fail(-EINVAL, "leat_file_call.size is 0; set it to sizeof");
-    leat_file_call full = {0};
-    memcpy(&full, call, call->size < sizeof full ? call->size : sizeof full);
-    error = file_enter(file);
+    leat_file_call full;
+    if (!error)
+        error = take_call(call, &full);
+    if (!error)
+        error = file_enter(file);
     if (error)
         return error;
     struct leat_file_request *made = NULL;
@@ -206,17 +237,19 @@ static bool wait_over(struct leat_file_request *request, double timeout_s)
 }
 
 // The first byte of it that is not there, as far as is known.
-static int time_out(struct leat_file_request *request)
+static int time_out(struct leat_file_request *request, double timeout_s)
 {
     const leat_file_range *range = request->call.ranges;
-    return leat_fail(-ETIMEDOUT,
-                     "%s: a %s of %zu ranges, the first of %llu bytes at offset %llu, is still "
-                     "under way, and nothing has moved; its buffers are in use until it is waited "
-                     "for again (LEAT_TIMEOUT)",
-                     request->file->path,
-                     request->call.operation == LEAT_FILE_OP_READ ? "read" : "write",
-                     request->call.range_count, (unsigned long long)(range ? range->bytes : 0),
-                     (unsigned long long)(range ? range->file_offset : 0));
+    return leat_fail(
+        -ETIMEDOUT,
+        "%s: a %s of %zu ranges, the first of %llu bytes at offset %llu, is still "
+        "under way%s",
+        request->file->path, request->call.operation == LEAT_FILE_OP_READ ? "read" : "write",
+        request->call.range_count, (unsigned long long)(range ? range->bytes : 0),
+        (unsigned long long)(range ? range->file_offset : 0),
+        timeout_s < 0 ? ", and nothing has moved for as long as LEAT_TIMEOUT says; its "
+                        "buffers are in use until it is over"
+                      : "; its buffers are in use until a wait says that it is over");
 }
 
 static uint64_t sum_done(const struct leat_file_request *request)
@@ -235,7 +268,7 @@ int leat_file_wait(leat_file_request *request, double timeout_s, uint64_t *done)
     if (error)
         return error;
     if (!wait_over(request, timeout_s))
-        return time_out(request);
+        return time_out(request, timeout_s);
     if (done)
         *done = sum_done(request);
     error = request->error;

@@ -160,7 +160,10 @@ static int open_fail(const struct leat_file *file, int error)
 {
     const char *remedy = "";
     if (error == -ENOENT)
-        remedy = (file->flags & LEAT_FILE_WRITE) ? "; CREATE makes it" : "; check the path";
+        remedy = (file->flags & LEAT_FILE_CREATE)
+                     ? "; a directory of the path is not there: make it"
+                 : (file->flags & LEAT_FILE_WRITE) ? "; CREATE makes it"
+                                                   : "; check the path";
     else if (error == -EACCES || error == -EPERM)
         remedy = "; check its permissions and those of its directories";
     else if (error == -EEXIST)

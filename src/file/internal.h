@@ -210,6 +210,10 @@ void file_request_submit_from(struct leat_file_request *request, size_t from);
 int file_request_make(struct leat_file *file, const leat_file_call *call,
                       struct leat_file_request **request);
 void file_request_free(struct leat_file_request *request);
+/* A call that is only asked about, for this version's length: the same checks, but that the file
+ * need not be open for it. */
+int file_question_take(const struct leat_file *file, const leat_file_call *question,
+                       leat_file_call *full);
 /* Makes its tasks (cut.c). */
 int file_request_cut(struct leat_file_request *request);
 /* When something it waits for last moved. */

@@ -188,9 +188,13 @@ int leat_file_drop(leat_file *file, uint64_t file_offset, uint64_t bytes)
         error = file_enter(file);
     if (error)
         return error;
-    if (file->system->fdatasync(file->fd))
+    int result;
+    do
+        result = file->system->fdatasync(file->fd);
+    while (result && errno == EINTR);
+    if (result)
         error = leat_fail(-errno, "%s: writing it out: %s", file->path, strerror(errno));
-    int result =
+    result =
         error ? 0 : posix_fadvise(file->fd, (off_t)file_offset, (off_t)bytes, POSIX_FADV_DONTNEED);
     if (result)
         error =
@@ -200,6 +204,29 @@ int leat_file_drop(leat_file *file, uint64_t file_offset, uint64_t bytes)
 }
 
 // ---- Everything at once ----
+
+// All ranges of the question together, to or from the first one's memory.
+static int ask_for(struct leat_file *file, const leat_file_call *question, struct file_need *need,
+                   struct file_memory *memory)
+{
+    const leat_file_range *range = question->ranges;
+    need->operation = question->operation;
+    if (!question->range_count)
+        return 0;
+    int error = 0;
+    uint64_t end = 0;
+    need->offset = UINT64_MAX;
+    need->bytes = 0;
+    for (size_t i = question->range_count; i-- > 0 && !error;) {
+        error = file_memory_find(file->job, &range[i].buffer, range[i].bytes, memory);
+        need->bytes += range[i].bytes;
+        need->offset = range[i].file_offset < need->offset ? range[i].file_offset : need->offset;
+        uint64_t last = range[i].file_offset + range[i].bytes;
+        end = last > end ? last : end;
+    }
+    need->extent = end - need->offset;
+    return error;
+}
 
 static int answer(struct leat_file *file, const leat_file_call *question, leat_file_info *info)
 {
@@ -212,21 +239,11 @@ static int answer(struct leat_file *file, const leat_file_call *question, leat_f
     int error = leat_device_info_get(file->job, &device);
     if (!error && device.number >= 0)
         memory = (struct file_memory){.kind = COPIES_DEVICE, .gpu = device.number};
-    if (!error && question && question->range_count) {
-        const leat_file_range *range = question->ranges;
-        error = file_memory_find(file->job, &range->buffer, range->bytes, &memory);
-        need.operation = question->operation;
-        need.offset = range->file_offset;
-        need.bytes = 0;
-        uint64_t end = 0;
-        for (size_t i = 0; i < question->range_count; i++) {
-            need.bytes += range[i].bytes;
-            need.offset = range[i].file_offset < need.offset ? range[i].file_offset : need.offset;
-            uint64_t last = range[i].file_offset + range[i].bytes;
-            end = last > end ? last : end;
-        }
-        need.extent = end - need.offset;
-    }
+    leat_file_call full;
+    if (!error && question)
+        error = file_question_take(file, question, &full);
+    if (!error && question)
+        error = ask_for(file, &full, &need, &memory);
     if (error)
         return error;
     int row = file_choose(file, &need, info);

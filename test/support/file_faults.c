@@ -138,7 +138,9 @@ static int faulty_fstat(int fd, struct stat *status)
 
 static int faulty_sync(int fd)
 {
-    int error = set_error(&faults.is.sync_error);
+    pthread_mutex_lock(&faults.lock);
+    int error = faults.is.sync_interrupts-- > 0 ? EINTR : faults.is.sync_error;
+    pthread_mutex_unlock(&faults.lock);
     return error ? refuse(error) : fdatasync(fd);
 }
 

@@ -21,6 +21,7 @@ struct file_faults {
     uint64_t most_bytes;         /* that a call moves */
     int open_error, direct_open_error, direct_error, uring_error, enter_error, sync_error,
         resize_error, close_error, fstat_error;
+    int sync_interrupts;                  /* EINTR for so many syncs first */
     bool hold_reads, hold_transfers;      /* they, or writes too, begin only after faults_release */
     void (*before_read)(uint64_t offset); /* called by every read; by the ring, before its result */
     void (*before_write)(uint64_t offset); /* the same; not by the ring */

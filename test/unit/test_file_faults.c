@@ -288,6 +288,7 @@ static void calls_of_the_whole_file_say_what_the_system_says(void **state)
     const leat_file_options options = {.size = sizeof options, .flags = LEAT_FILE_WRITE};
     leat_file *file = stage_open(stage, &options);
     assert_int_equal(leat_file_sync(file), -EIO);
+    assert_int_equal(leat_file_drop(file, 0, 0), -EIO);
     assert_true(said(stage->path));
     assert_int_equal(leat_file_resize(file, 1), -EFBIG);
     assert_int_equal(leat_file_close(file), -EDQUOT);
@@ -301,6 +302,43 @@ static void calls_of_the_whole_file_say_what_the_system_says(void **state)
     faults_set(&faults);
     assert_int_equal(leat_file_open(stage->job, stage->path, NULL, &file), -EIO);
     faults_set(&(struct file_faults){0});
+}
+
+static void an_interrupted_sync_goes_on(void **state)
+{
+    struct stage *stage = *state;
+    stage_fill(stage, 5000);
+    const struct file_faults faults = {.sync_interrupts = 2};
+    stage->job->file_system = faults_set(&faults);
+    const leat_file_options options = {.size = sizeof options, .flags = LEAT_FILE_WRITE};
+    leat_file *file = stage_open(stage, &options);
+    stage_ok(leat_file_drop(file, 0, 0));
+    faults_set(&faults);
+    stage_ok(leat_file_sync(file));
+    stage_ok(leat_file_close(file));
+    faults_set(&(struct file_faults){0});
+}
+
+// Who only looks is not told that nothing moves.
+static void a_look_says_that_the_call_is_under_way(void **state)
+{
+    struct stage *stage = *state;
+    stage_fill(stage, 5000);
+    const struct file_faults faults = {.hold_reads = true};
+    stage->job->file_system = faults_set(&faults);
+    leat_file *file = stage_open(stage, NULL);
+    leat_file_range range = {.bytes = 5000, .buffer = stage_buffer(stage)};
+    const leat_file_call call = {.size = sizeof call, .ranges = &range, .range_count = 1};
+    leat_file_request *request = NULL;
+    uint64_t done = 77;
+    stage_ok(leat_file_start(file, &call, &request));
+    assert_int_equal(leat_file_wait(request, 0, &done), -ETIMEDOUT);
+    assert_true(said("still under way") && !said("moved"));
+    assert_int_equal(done, 77);
+    faults_release();
+    stage_ok(leat_file_wait(request, -1, &done));
+    assert_int_equal(done, 5000);
+    stage_ok(leat_file_close(file));
 }
 
 // A copy to the device that fails is an error of the call, which then counts nothing of the task.
@@ -338,6 +376,8 @@ int main(void)
         TEST(a_file_without_direct_descriptors_goes_the_other_way),
         TEST(a_ring_that_cannot_be_entered_is_left),
         TEST(calls_of_the_whole_file_say_what_the_system_says),
+        TEST(an_interrupted_sync_goes_on),
+        TEST(a_look_says_that_the_call_is_under_way),
         TEST(a_copy_that_fails_is_an_error),
     };
     ways_settings();

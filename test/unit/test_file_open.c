@@ -30,6 +30,9 @@ static void what_cannot_be_opened_is_named(void **state)
     stage_fill(stage, 10);
     const int write = LEAT_FILE_WRITE, create = LEAT_FILE_CREATE;
     refuse_open(stage, "nowhere/at/all", (leat_file_options){0}, -ENOENT, "nowhere/at/all");
+    refuse_open(stage, "nowhere/at/all", (leat_file_options){.flags = write}, -ENOENT, "CREATE");
+    refuse_open(stage, "nowhere/at/all", (leat_file_options){.flags = write | create}, -ENOENT,
+                "a directory of the path is not there: make it");
     refuse_open(stage, stage->directory, (leat_file_options){0}, -EISDIR, stage->directory);
     refuse_open(stage, "/dev/null", (leat_file_options){0}, -EINVAL, "regular file");
     refuse_open(stage, stage->path,
@@ -82,6 +85,43 @@ static void a_call_that_cannot_be_done_does_nothing(void **state)
     assert_int_equal(leat_file_wait(NULL, 0, NULL), -EINVAL);
     assert_null(request);
     leat_region_free(region);
+    stage_ok(leat_file_close(file));
+}
+
+static void refuse_question(leat_file *file, leat_file_call question, int error, const char *words)
+{
+    leat_file_info info = {.size = sizeof info, .bytes = 77};
+    int got = leat_file_info_get(file, &question, &info);
+    if (got != error || info.bytes != 77 || !said(words))
+        fail_msg("%d (%s), %d with \"%s\" was expected", got, leat_error_detail(), error, words);
+}
+
+// A question is checked as the call itself is, and answered for the operation that it names.
+static void a_question_is_checked_as_a_call_is(void **state)
+{
+    struct stage *stage = *state;
+    stage_fill(stage, 2 << 20);
+    leat_file *file = stage_open(stage, NULL);
+    leat_file_range range[2] = {{.bytes = 10, .buffer = stage_buffer(stage)},
+                                {.bytes = 10, .buffer = stage_buffer(stage)}};
+    leat_file_call call = {.size = sizeof call, .range_count = 1};
+    refuse_question(file, call, -EINVAL, "ranges is NULL");
+    call = (leat_file_call){.size = sizeof call, .ranges = range, .range_count = 2};
+    leat_file_call other = call;
+    other.size = 0;
+    refuse_question(file, other, -EINVAL, "size is 0");
+    other = call;
+    other.operation = (enum leat_file_operation)77;
+    refuse_question(file, other, -EINVAL, "no operation 77");
+    range[1].file_offset = INT64_MAX;
+    refuse_question(file, call, -EINVAL, "2^63");
+    range[1] = (leat_file_range){.bytes = 10};
+    refuse_question(file, call, -EINVAL, "");
+    const leat_file_call write = {.size = sizeof write, .operation = LEAT_FILE_OP_WRITE};
+    leat_file_info info = {.size = sizeof info};
+    stage_ok(leat_file_info_get(file, &write, &info));
+    assert_non_null(strstr(info.path[FILE_ODIRECT].reason, "writes go through the page cache"));
+    assert_int_equal(info.path[FILE_BUFFERED].chosen, 1);
     stage_ok(leat_file_close(file));
 }
 
@@ -282,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_cannot_be_opened_is_named),
         TEST(a_call_that_cannot_be_done_does_nothing),
+        TEST(a_question_is_checked_as_a_call_is),
         TEST(rules_and_requirements_choose_the_path),
         TEST(without_cufile_compat_off_is_an_error),
         TEST(a_file_says_what_it_is),
