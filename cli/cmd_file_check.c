@@ -137,7 +137,8 @@ static int ask_all(struct checking *checking)
 
 static void miss(json_t *list, const char *what, const char *costs)
 {
-    json_array_append_new(list, json_pack("{s:s, s:s}", "what", what, "costs", costs));
+    json_array_append_new(list,
+                          json_pack("{s:o, s:s}", "what", file_json_text(what), "costs", costs));
 }
 
 static json_t *missing(const struct checking *checking)
@@ -179,25 +180,26 @@ static json_t *number_or_null(uint64_t value)
 static json_t *describe_cufile(const leat_cufile_info *info)
 {
     if (!info->version)
-        return json_pack("{s:i, s:s}", "version", 0, "absent", info->absent);
+        return json_pack("{s:i, s:o}", "version", 0, "absent", file_json_text(info->absent));
     json_t *settings = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:s}", "direct_io_bytes",
+        "{s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:o}", "direct_io_bytes",
         (json_int_t)info->direct_io_bytes, "min_io_bytes", (json_int_t)info->min_io_bytes,
         "pinned_bytes", (json_int_t)info->pinned_bytes, "cache_bytes",
         (json_int_t)info->cache_bytes, "bar_bytes", (json_int_t)info->bar_bytes, "io_threads",
         info->io_threads, "request_parallelism", info->request_parallelism, "queue_depth",
         info->queue_depth, "batch_entries", info->batch_entries, "parallel_io", info->parallel_io,
         "compat_allowed", info->compat_allowed, "compat_forced", info->compat_forced,
-        "settings_file", info->settings_file);
+        "settings_file", file_json_text(info->settings_file));
     json_t *counters = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o}", "nvfs_operations", number_or_null(info->nvfs_operations),
         "p2p_operations", number_or_null(info->p2p_operations), "posix_operations",
         number_or_null(info->posix_operations), "nvfs_bytes", number_or_null(info->nvfs_bytes),
         "p2p_bytes", number_or_null(info->p2p_bytes), "posix_bytes",
         number_or_null(info->posix_bytes));
-    return json_pack("{s:i, s:s, s:s, s:b, s:b, s:o, s:o}", "version", info->version, "library",
-                     info->library, "absent", info->absent, "nvfs", info->nvfs, "p2pdma",
-                     info->p2pdma, "settings", settings, "counters", counters);
+    return json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:o}", "version", info->version, "library",
+                     file_json_text(info->library), "absent", file_json_text(info->absent), "nvfs",
+                     info->nvfs, "p2pdma", info->p2pdma, "settings", settings, "counters",
+                     counters);
 }
 
 static json_t *describe(const struct checking *checking)
@@ -207,17 +209,17 @@ static json_t *describe(const struct checking *checking)
     file_device_name(checking->job, device);
     json_t *paths = json_array();
     for (int i = 0; i < LEAT_FILE_PATHS; i++)
-        json_array_append_new(paths,
-                              json_pack("{s:s, s:b, s:s}", "path", info->path[i].name, "chosen",
-                                        info->path[i].chosen, "reason", info->path[i].reason));
+        json_array_append_new(paths, json_pack("{s:s, s:b, s:o}", "path", info->path[i].name,
+                                               "chosen", info->path[i].chosen, "reason",
+                                               file_json_text(info->path[i].reason)));
     json_t *cut = json_pack("{s:I, s:I, s:I, s:I}", "tasks", (json_int_t)checking->cut.tasks,
                             "task_bytes", (json_int_t)checking->cut.task_bytes,
                             "cufile_requests_per_task", (json_int_t)checking->cut.requests_per_task,
                             "cufile_request_bytes", (json_int_t)checking->cut.request_bytes);
     json_t *report = json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:o, s:I, s:I, s:{s:I, s:I}, s:o, s:o, s:o, s:o}", "schema",
-        "leat.file.check/1", "file", checking->path, "device", device, "file_system",
-        info->file_system, "bytes", (json_int_t)info->bytes, "cached_bytes",
+        "{s:s, s:o, s:s, s:s, s:I, s:o, s:I, s:I, s:{s:I, s:I}, s:o, s:o, s:o, s:o}", "schema",
+        "leat.file.check/1", "file", file_json_text(checking->path), "device", device,
+        "file_system", info->file_system, "bytes", (json_int_t)info->bytes, "cached_bytes",
         number_or_null(info->cached_bytes), "direct_memory_alignment",
         (json_int_t)info->direct_memory_alignment, "direct_offset_alignment",
         (json_int_t)info->direct_offset_alignment, "read", "offset",
@@ -225,8 +227,8 @@ static json_t *describe(const struct checking *checking)
         "cut", cut, "cufile", describe_cufile(&checking->cufile), "missing", missing(checking));
     if (report && checking->use.require)
         json_object_set_new(report, "required",
-                            json_pack("{s:s, s:b, s:s}", "path", checking->use.require, "met",
-                                      checking->met, "reason", checking->unmet));
+                            json_pack("{s:s, s:b, s:o}", "path", checking->use.require, "met",
+                                      checking->met, "reason", file_json_text(checking->unmet)));
     return report;
 }
 
@@ -276,10 +278,11 @@ static void print_text(const struct checking *checking, const json_t *report)
     for (int i = 0; i < LEAT_FILE_PATHS; i++)
         printf("  %-9s %s  %s\n", info->path[i].name, info->path[i].chosen ? "TAKEN" : "no   ",
                info->path[i].reason);
-    printf("  cut into %" PRIu64 " tasks of %" PRIu64 " bytes", cut->tasks, cut->task_bytes);
+    printf("  cut into %" PRIu64 " %s of %" PRIu64 " %s", FILE_COUNT(cut->tasks, "task"),
+           FILE_COUNT(cut->task_bytes, "byte"));
     if (cut->requests_per_task)
-        printf("; by cuFile each into %" PRIu64 " requests of %" PRIu64, cut->requests_per_task,
-               cut->request_bytes);
+        printf("; by cuFile each into %" PRIu64 " %s of %" PRIu64,
+               FILE_COUNT(cut->requests_per_task, "request"), cut->request_bytes);
     printf("\n\n");
     print_cufile(&checking->cufile);
     const json_t *list = json_object_get(report, "missing");

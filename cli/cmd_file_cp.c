@@ -253,12 +253,13 @@ static int report(const struct copying *copying)
     if (copying->use.json)
         return file_json_print(
             "file cp",
-            json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s?, s:f, s:f, s:o, s:o}", "schema",
-                      "leat.file.cp/1", "file", copying->from, "to", copying->to.path, "device",
-                      device, "offset", (json_int_t)copying->use.offset, "bytes",
-                      (json_int_t)copying->done, "crc32c", *crc ? crc : NULL, "seconds",
-                      copying->seconds, "gb_per_s", rate, "paths", file_paths_json(copying->source),
-                      "write_paths", file_paths_json(copying->target)));
+            json_pack("{s:s, s:o, s:o, s:s, s:I, s:I, s:s?, s:f, s:f, s:o, s:o}", "schema",
+                      "leat.file.cp/1", "file", file_json_text(copying->from), "to",
+                      file_json_text(copying->to.path), "device", device, "offset",
+                      (json_int_t)copying->use.offset, "bytes", (json_int_t)copying->done, "crc32c",
+                      *crc ? crc : NULL, "seconds", copying->seconds, "gb_per_s", rate, "paths",
+                      file_paths_json(copying->source, NULL, 0), "write_paths",
+                      file_paths_json(copying->target, &copying->windows, copying->done)));
     file_print_bytes(amount, copying->done);
     printf("%s -> %s: %s copied and synced in %.3f s, %.2f GB/s\n", copying->from, copying->to.path,
            amount, copying->seconds, rate);
@@ -266,9 +267,9 @@ static int report(const struct copying *copying)
         printf("crc32c %s, and that of the copy is the same\n", crc);
     if (copying->use.stats) {
         printf("reading\n");
-        file_paths_print(copying->source);
+        file_paths_print(copying->source, NULL, 0);
         printf("writing\n");
-        file_paths_print(copying->target);
+        file_paths_print(copying->target, &copying->windows, copying->done);
         file_stats_print(copying->job);
     }
     return EXIT_DONE;

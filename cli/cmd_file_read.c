@@ -102,19 +102,19 @@ static int report(const struct reading *reading)
         snprintf(crc, sizeof crc, "%08" PRIx32, crc32c_value(&reading->crc));
     file_device_name(reading->job, device);
     if (reading->use.json)
-        return file_json_print("file read",
-                               json_pack("{s:s, s:s, s:s, s:I, s:I, s:s?, s:f, s:f, s:o}", "schema",
-                                         "leat.file.read/1", "file", reading->path, "device",
-                                         device, "offset", (json_int_t)reading->use.offset, "bytes",
-                                         (json_int_t)reading->done, "crc32c", *crc ? crc : NULL,
-                                         "seconds", reading->seconds, "gb_per_s", rate, "paths",
-                                         file_paths_json(reading->file)));
+        return file_json_print(
+            "file read",
+            json_pack("{s:s, s:o, s:s, s:I, s:I, s:s?, s:f, s:f, s:o}", "schema",
+                      "leat.file.read/1", "file", file_json_text(reading->path), "device", device,
+                      "offset", (json_int_t)reading->use.offset, "bytes", (json_int_t)reading->done,
+                      "crc32c", *crc ? crc : NULL, "seconds", reading->seconds, "gb_per_s", rate,
+                      "paths", file_paths_json(reading->file, NULL, 0)));
     file_print_bytes(amount, reading->done);
     printf("%s: %s read in %.3f s, %.2f GB/s\n", reading->path, amount, reading->seconds, rate);
     if (*crc)
         printf("crc32c %s\n", crc);
     if (reading->use.stats) {
-        file_paths_print(reading->file);
+        file_paths_print(reading->file, NULL, 0);
         file_stats_print(reading->job);
     }
     return EXIT_DONE;

@@ -321,10 +321,11 @@ static int run(struct tuning *tuning)
         return file_fail("file tune", error);
     }
     if (tuning->use.json)
-        return file_json_print(
-            "file tune", json_pack("{s:s, s:s, s:I, s:o, s:s?}", "schema", "leat.file.tune/1",
-                                   "file", tuning->path, "bytes", (json_int_t)tuning->bytes,
-                                   "settings", tuning->settings, "written", *path ? path : NULL));
+        return file_json_print("file tune",
+                               json_pack("{s:s, s:o, s:I, s:o, s:o}", "schema", "leat.file.tune/1",
+                                         "file", file_json_text(tuning->path), "bytes",
+                                         (json_int_t)tuning->bytes, "settings", tuning->settings,
+                                         "written", *path ? file_json_text(path) : json_null()));
     json_decref(tuning->settings);
     if (*path)
         printf("kept in %s\n", path);

@@ -155,13 +155,10 @@ static int write_windows(struct writing *writing, struct file_bar *bar)
 static int write_all(struct writing *writing)
 {
     struct file_bar bar;
-    int error = file_windows_open(&writing->windows, writing->job, writing->use.bytes);
-    if (error)
-        return error;
     crc32c_begin(&writing->crc);
     file_bar_begin(&bar, writing->use.bytes, writing->use.json);
     double begin = file_now_s();
-    error = write_windows(writing, &bar);
+    int error = write_windows(writing, &bar);
     if (!error)
         error = leat_file_sync(writing->file);
     writing->seconds = file_now_s() - begin;
@@ -177,23 +174,50 @@ static int report(const struct writing *writing)
         snprintf(crc, sizeof crc, "%08" PRIx32, crc32c_value(&writing->crc));
     file_device_name(writing->job, device);
     if (writing->use.json)
-        return file_json_print("file write",
-                               json_pack("{s:s, s:s, s:s, s:I, s:I, s:s?, s:f, s:f, s:o}", "schema",
-                                         "leat.file.write/1", "file", writing->path, "device",
-                                         device, "offset", (json_int_t)writing->use.offset, "bytes",
-                                         (json_int_t)writing->done, "crc32c", *crc ? crc : NULL,
-                                         "seconds", writing->seconds, "gb_per_s", rate, "paths",
-                                         file_paths_json(writing->file)));
+        return file_json_print(
+            "file write",
+            json_pack("{s:s, s:o, s:s, s:I, s:I, s:s?, s:f, s:f, s:o}", "schema",
+                      "leat.file.write/1", "file", file_json_text(writing->path), "device", device,
+                      "offset", (json_int_t)writing->use.offset, "bytes", (json_int_t)writing->done,
+                      "crc32c", *crc ? crc : NULL, "seconds", writing->seconds, "gb_per_s", rate,
+                      "paths", file_paths_json(writing->file, &writing->windows, writing->done)));
     file_print_bytes(amount, writing->done);
     printf("%s: %s written and synced in %.3f s, %.2f GB/s\n", writing->path, amount,
            writing->seconds, rate);
     if (*crc)
         printf("crc32c %s\n", crc);
     if (writing->use.stats) {
-        file_paths_print(writing->file);
+        file_paths_print(writing->file, &writing->windows, writing->done);
         file_stats_print(writing->job);
     }
     return EXIT_DONE;
+}
+
+// What is there is not given up for a write that no path may carry.
+static int look_first(struct writing *writing)
+{
+    leat_file *file = NULL;
+    leat_file_info info = {.size = sizeof info};
+    leat_file_options options = file_options(&writing->use, LEAT_FILE_WRITE);
+    uint64_t bytes = writing->use.has_bytes ? writing->use.bytes : writing->windows.bytes_each;
+    int error = leat_file_open(writing->job, writing->path, &options, &file);
+    if (error == -ENOENT)
+        return 0;
+    if (!error)
+        error = file_ask(file, &writing->windows, bytes, &info);
+    bool chosen = false;
+    char reasons[LEAT_FILE_PATHS * (LEAT_REASON + 16)] = "";
+    size_t used = 0;
+    for (int i = 0; !error && i < LEAT_FILE_PATHS; i++) {
+        chosen |= info.path[i].chosen;
+        used += (size_t)snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", i ? "; " : "",
+                                 info.path[i].name, info.path[i].reason);
+    }
+    leat_file_close(file);
+    if (!error && !chosen)
+        error = leat_fail(-ENOTSUP, "%s is left as it was: no path for the write (%s)",
+                          writing->path, reasons);
+    return error;
 }
 
 static int run(struct writing *writing)
@@ -202,7 +226,11 @@ static int run(struct writing *writing)
     if (!writing->use.has_offset)
         flags |= LEAT_FILE_TRUNCATE;
     leat_file_options options = file_options(&writing->use, flags);
-    int error = leat_file_open(writing->job, writing->path, &options, &writing->file);
+    int error = file_windows_open(&writing->windows, writing->job, writing->use.bytes);
+    if (!error && (writing->use.require || writing->use.compat))
+        error = look_first(writing);
+    if (!error)
+        error = leat_file_open(writing->job, writing->path, &options, &writing->file);
     if (!error)
         error = write_all(writing);
     int status = error ? file_fail("file write", error) : report(writing);

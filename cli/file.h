@@ -175,9 +175,17 @@ void file_bar_end(struct file_bar *bar);
 double file_now_s(void);
 /* "cpu", "cuda:0" */
 void file_device_name(leat_job *job, char name[16]);
-/* [{path, bytes, ops, reason}] of what the file's calls took. */
-json_t *file_paths_json(leat_file *file);
-void file_paths_print(leat_file *file);
+/* About a read of the whole file, or, with the windows that are written, of a write of that many
+ * bytes of one. */
+int file_ask(leat_file *file, const struct file_windows *written, uint64_t bytes,
+             leat_file_info *info);
+/* [{path, bytes, ops, reason}] of what the file's calls took; the reasons as file_ask. */
+json_t *file_paths_json(leat_file *file, const struct file_windows *written, uint64_t bytes);
+void file_paths_print(leat_file *file, const struct file_windows *written, uint64_t bytes);
+/* A string of JSON has to be UTF-8 and a file's name does not: bytes that are not become \xNN. */
+json_t *file_json_text(const char *text);
+/* "1 task", "2 tasks" */
+#define FILE_COUNT(count, word) (count), (count) == 1 ? word : word "s"
 /* Paths of the device's and the job's counts, as --stats prints them. */
 void file_stats_print(leat_job *job);
 /* "12345 bytes (12.1 KiB)" */

@@ -173,30 +173,77 @@ void file_device_name(leat_job *job, char name[16])
     snprintf(name, 16, "%s", info.name);
 }
 
-json_t *file_paths_json(leat_file *file)
+int file_ask(leat_file *file, const struct file_windows *written, uint64_t bytes,
+             leat_file_info *info)
+{
+    if (!written)
+        return leat_file_info_get(file, NULL, info);
+    leat_file_range range = {.bytes = bytes < written->bytes_each ? bytes : written->bytes_each,
+                             .buffer = file_window(written, 0)};
+    leat_file_call call = {
+        .size = sizeof call, .operation = LEAT_FILE_OP_WRITE, .ranges = &range, .range_count = 1};
+    return leat_file_info_get(file, &call, info);
+}
+
+json_t *file_paths_json(leat_file *file, const struct file_windows *written, uint64_t bytes)
 {
     leat_file_info info = {.size = sizeof info};
     json_t *list = json_array();
-    if (leat_file_info_get(file, NULL, &info))
+    if (file_ask(file, written, bytes, &info))
         return list;
     for (int i = 0; i < LEAT_FILE_PATHS; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s}", "path", info.path[i].name,
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:o}", "path", info.path[i].name,
                                               "bytes", (json_int_t)info.path[i].bytes, "ops",
                                               (json_int_t)info.path[i].operations, "reason",
-                                              info.path[i].reason));
+                                              file_json_text(info.path[i].reason)));
     return list;
 }
 
-void file_paths_print(leat_file *file)
+void file_paths_print(leat_file *file, const struct file_windows *written, uint64_t bytes)
 {
     leat_file_info info = {.size = sizeof info};
-    if (leat_file_info_get(file, NULL, &info))
+    if (file_ask(file, written, bytes, &info))
         return;
-    printf("%-9s %16s %10s  %s\n", "path", "bytes", "ops", "a read of the whole would take it?");
+    printf("%-9s %16s %10s  %s\n", "path", "bytes", "ops",
+           written ? "a write like these would take it?" : "a read of the whole would take it?");
     for (int i = 0; i < LEAT_FILE_PATHS; i++)
         printf("%-9s %16" PRIu64 " %10" PRIu64 "  %s%s\n", info.path[i].name, info.path[i].bytes,
                info.path[i].operations,
                info.path[i].chosen ? "yes: " : "no: ", info.path[i].reason);
+}
+
+// Bytes of the character that begins there, 0: it is none.
+static size_t character(const char *text)
+{
+    for (size_t bytes = 1; bytes <= 4 && text[bytes - 1]; bytes++) {
+        json_t *one = json_stringn(text, bytes); // jansson's own mind about UTF-8
+        json_decref(one);
+        if (one)
+            return bytes;
+    }
+    return 0;
+}
+
+json_t *file_json_text(const char *text)
+{
+    json_t *made = json_string(text);
+    char *clean = made ? NULL : malloc(4 * strlen(text) + 1);
+    if (!clean)
+        return made;
+    size_t used = 0;
+    while (*text) {
+        size_t bytes = character(text);
+        if (bytes)
+            memcpy(clean + used, text, bytes);
+        else
+            snprintf(clean + used, 5, "\\x%02X", (unsigned)(unsigned char)*text);
+        used += bytes ? bytes : 4;
+        text += bytes ? bytes : 1;
+    }
+    clean[used] = 0;
+    made = json_string(clean);
+    free(clean);
+    return made;
 }
 
 void file_stats_print(leat_job *job)
@@ -205,10 +252,12 @@ void file_stats_print(leat_job *job)
     if (leat_stats_read(job, LEAT_ALL_PEERS, &stats))
         return;
     for (int i = 0; i < stats.path_count; i++)
-        printf("job: %-9s %16" PRIu64 " bytes in %" PRIu64 " operations\n", stats.path[i].path,
-               stats.path[i].bytes, stats.path[i].operations);
-    printf("job: %" PRIu64 " blocking waits, %" PRIu64 " launches\n", stats.blocking_waits,
-           stats.launches);
+        printf("job: %-9s %16" PRIu64 " %s in %" PRIu64 " %s\n", stats.path[i].path,
+               FILE_COUNT(stats.path[i].bytes, "byte"),
+               FILE_COUNT(stats.path[i].operations, "operation"));
+    printf("job: %" PRIu64 " blocking %s, %" PRIu64 " launch%s\n",
+           FILE_COUNT(stats.blocking_waits, "wait"), stats.launches,
+           stats.launches == 1 ? "" : "es");
 }
 
 void file_print_bytes(char text[48], uint64_t bytes)
@@ -221,7 +270,7 @@ void file_print_bytes(char text[48], uint64_t bytes)
         unit++;
     }
     if (bytes < 1024)
-        snprintf(text, 48, "%" PRIu64 " bytes", bytes);
+        snprintf(text, 48, "%" PRIu64 " %s", FILE_COUNT(bytes, "byte"));
     else
         snprintf(text, 48, "%" PRIu64 " bytes (%.1f %s)", bytes, scaled, units[unit]);
 }

@@ -107,6 +107,17 @@ run_write 0 "$scratch/copy" --checksum --json
 json "j['schema'] == 'leat.file.write/1' and j['bytes'] == $size and j['crc32c'] == '$whole'"
 json "sum(p['bytes'] for p in j['paths']) == $size"
 cmp -s "$data" "$scratch/copy" || fail "$what: the file"
+json "'reads only' in j['paths'][1]['reason'] and 'writes' in j['paths'][2]['reason']"
+printf k >"$scratch/k"
+for path in cufile mapped; do
+    expect 1 write "$scratch/k" --require $path --pattern zeros --bytes 64K
+    says err "$path"
+    [ "$(cat "$scratch/k")" = k ] || fail "$what: the file is lost"
+done
+expect 0 write "$scratch/k" --pattern zeros --bytes 1 --stats
+says out "k: 1 byte written"
+says out "a write like these"
+says out "1 byte in 1 operation"
 run_write 0 "$scratch/copy" --bytes 1000 --json
 json "j['bytes'] == 1000"
 [ "$(stat -c %s "$scratch/copy")" -eq 1000 ] || fail "$what: the file is begun anew"
@@ -188,7 +199,19 @@ says err "none"
 cmp -s "$data" "$scratch/copied" || fail "$what: the old file stays"
 expect 0 cp /proc/version "$scratch/version"
 cat /proc/version | cmp -s - "$scratch/version" || fail "$what: a file without a size"
+expect 0 cp "$data" "$scratch/copied" --json
+json "'reads only' in j['write_paths'][1]['reason'] and 'reads only' not in str(j['paths'])"
 find "$scratch" -name '*.leat-*' | grep -q . && fail "a temporary name is left"
+
+# Names need not be UTF-8, JSON has to be.
+odd=$scratch/$(printf 'caf\351 \303\244')
+cp "$data" "$odd"
+for command in "read" "check" "write --pattern zeros --bytes 4K" "cp $data"; do
+    # shellcheck disable=SC2086 # words of a command
+    expect 0 $command "$odd" --json
+    json "(j['to'] if 'to' in j else j['file']).endswith('caf\\\\xE9 ä')"
+    cp "$data" "$odd"
+done
 
 # ---- check ----
 
@@ -200,6 +223,8 @@ json "j['cut']['tasks'] == 1 and j['cut']['task_bytes'] == $size"
 json "'version' in j['cufile'] and isinstance(j['missing'], list)"
 expect 0 check "$data" --bytes 1G --json
 json "j['cut']['tasks'] == 256 and j['read']['bytes'] == 1 << 30"
+expect 0 check "$data" --bytes 1
+says out "cut into 1 task of 1 byte"
 expect 0 check "$data" --require buffered
 says out "can be had"
 expect 1 check "$data" --require mapped
