@@ -67,7 +67,8 @@ typedef struct leat_file_options {
  * What open(2) says, with the path and the remedy (-ENOENT, -EACCES, ...); -EINVAL flags that do
  * not go together, or an unknown word in `compat`, `direct` or `require`; -EISDIR a directory;
  * -ENOTSUP `require` names a path that this file can never take (with the reason); under `compat`
- * "off" what cuFile refused (-ENOTSUP, with its own number and words)
+ * "off" what cuFile refused (-ENOTSUP, with its own number and words). A file that is refused is
+ * left as it was: TRUNCATE comes last, and what CREATE has made goes again.
  */
 LEAT_API int leat_file_open(leat_job *job, const char *path, const leat_file_options *options,
                             leat_file **file);

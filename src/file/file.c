@@ -174,18 +174,35 @@ static int open_fail(const struct leat_file *file, int error)
                      (file->flags & LEAT_FILE_WRITE) ? "write" : "read", strerror(-error), remedy);
 }
 
-static int open_descriptor(struct leat_file *file, unsigned permissions)
+static int open_once(const struct leat_file *file, int flags, unsigned permissions)
+{
+    int fd;
+    do
+        fd = file->system->open(file->path, flags, permissions ? permissions : 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd < 0 ? -errno : fd;
+}
+
+// *created: by this call and by nobody else, so that it may go again.
+static int open_or_create(const struct leat_file *file, unsigned permissions, bool *created)
 {
     // Not to hang at a pipe without a writer, which is refused below.
     int flags = access_mode(file) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    flags |= (file->flags & LEAT_FILE_CREATE) ? O_CREAT : 0;
-    flags |= (file->flags & LEAT_FILE_TRUNCATE) ? O_TRUNC : 0;
-    flags |= (file->flags & LEAT_FILE_EXCLUSIVE) ? O_EXCL : 0;
-    do
-        file->fd = file->system->open(file->path, flags, permissions ? permissions : 0666);
-    while (file->fd < 0 && errno == EINTR);
+    bool creates = file->flags & LEAT_FILE_CREATE, exclusive = file->flags & LEAT_FILE_EXCLUSIVE;
+    int fd = exclusive ? -ENOENT : open_once(file, flags, 0);
+    if (fd != -ENOENT || !creates)
+        return fd;
+    fd = open_once(file, flags | O_CREAT | O_EXCL, permissions);
+    *created = fd >= 0;
+    // Made by another one meanwhile, or a link that leads to nothing yet.
+    return fd == -EEXIST && !exclusive ? open_once(file, flags | O_CREAT, permissions) : fd;
+}
+
+static int open_descriptor(struct leat_file *file, unsigned permissions, bool *created)
+{
+    file->fd = open_or_create(file, permissions, created);
     if (file->fd < 0)
-        return open_fail(file, -errno);
+        return open_fail(file, file->fd);
     struct stat status;
     if (file->system->fstat(file->fd, &status))
         return leat_fail(-errno, "%s: cannot tell what it is: %s", file->path, strerror(errno));
@@ -196,8 +213,21 @@ static int open_descriptor(struct leat_file *file, unsigned permissions)
     return 0;
 }
 
-static void discard(struct leat_file *file)
+// Only what is still the file that was made.
+static void remove_created(const struct leat_file *file)
 {
+    struct stat made, named;
+    if (!fstat(file->fd, &made) && !lstat(file->path, &named) && made.st_dev == named.st_dev &&
+        made.st_ino == named.st_ino)
+        unlink(file->path);
+}
+
+static void discard(struct leat_file *file, bool created)
+{
+    if (created)
+        remove_created(file);
+    if (file->direct_fd >= 0)
+        file->system->close(file->direct_fd);
     if (file->fd >= 0)
         file->system->close(file->fd);
     file_release(file);
@@ -208,6 +238,10 @@ static int check_possible(struct leat_file *file)
 {
     if (file->require < 0)
         return 0;
+    bool reading = file->flags & LEAT_FILE_READ;
+    if (file->require == FILE_MAPPED && (!reading || (file->flags & LEAT_FILE_TRUNCATE)))
+        return leat_fail(-ENOTSUP, "%s: the path mapped only reads: nothing could be written by it",
+                         file->path);
     char reason[LEAT_REASON] = "";
     bool forbidden = file->forbidden[file->require];
     if (forbidden)
@@ -217,6 +251,46 @@ static int check_possible(struct leat_file *file)
     return forbidden ? leat_fail(-ENOTSUP, "%s: the path %s is required and cannot be taken: %s",
                                  file->path, file_paths[file->require]->name, reason)
                      : 0;
+}
+
+// As O_TRUNC would, once nothing refuses the file any more.
+static int truncate_opened(const struct leat_file *file)
+{
+    struct stat status;
+    if (!(file->flags & LEAT_FILE_TRUNCATE))
+        return 0;
+    if (file->system->fstat(file->fd, &status))
+        return leat_fail(-errno, "%s: cannot tell what it is: %s", file->path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return 0;
+    int result;
+    do
+        result = file->system->ftruncate(file->fd, 0);
+    while (result && errno == EINTR);
+    return result ? leat_fail(-errno, "%s: cannot make it empty: %s", file->path, strerror(errno))
+                  : 0;
+}
+
+static int open_checked(struct leat_file *file, const leat_file_options *options)
+{
+    bool created = false;
+    leat_file_options full;
+    int error = read_options(file->job, options, &full, file);
+    if (!error)
+        error = open_descriptor(file, full.permissions, &created);
+    if (!error) {
+        file_look(file);
+        error = file_cufile_open(file);
+    }
+    if (!error)
+        error = check_possible(file);
+    if (!error)
+        error = truncate_opened(file);
+    if (error) {
+        file_cufile_close(file);
+        discard(file, created);
+    }
+    return error;
 }
 
 int leat_file_open(leat_job *job, const char *path, const leat_file_options *options,
@@ -244,21 +318,9 @@ int leat_file_open(leat_job *job, const char *path, const leat_file_options *opt
     file->system = job->file_system ? job->file_system : &file_system_real;
     pthread_mutex_init(&file->lock, NULL);
     pthread_cond_init(&file->quiet, NULL);
-    leat_file_options full;
-    error = read_options(job, options, &full, file);
-    if (!error)
-        error = open_descriptor(file, full.permissions);
-    if (!error) {
-        file_look(file);
-        error = file_cufile_open(file);
-    }
-    if (!error)
-        error = check_possible(file);
-    if (error) {
-        file_cufile_close(file);
-        discard(file);
+    error = open_checked(file, options);
+    if (error)
         return error;
-    }
     file_pool_add(pool, file);
     *opened = file;
     return 0;

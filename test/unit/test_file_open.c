@@ -88,6 +88,43 @@ static void a_call_that_cannot_be_done_does_nothing(void **state)
     stage_ok(leat_file_close(file));
 }
 
+// What refuses a file leaves it as it was, and nothing behind where it was not.
+static void an_open_that_is_refused_changes_nothing(void **state)
+{
+    struct stage *stage = *state;
+    const int flags = LEAT_FILE_WRITE | LEAT_FILE_CREATE | LEAT_FILE_TRUNCATE;
+    const struct file_faults faults = {.direct_open_error = EINVAL};
+    stage_fill(stage, 5000);
+    stage->job->file_system = faults_set(&faults);
+    const leat_file_options direct = {.flags = flags, .require = "odirect"};
+    const leat_file_options mapped = {.flags = flags, .require = "mapped"};
+    refuse_open(stage, stage->path, direct, -ENOTSUP, "odirect");
+    refuse_open(stage, stage->path, mapped, -ENOTSUP, "mapped only reads");
+    stage_check_file(stage, 5000);
+    unlink(stage->path);
+    refuse_open(stage, stage->path, direct, -ENOTSUP, "odirect");
+    refuse_open(stage, stage->path, mapped, -ENOTSUP, "mapped only reads");
+    assert_int_equal(access(stage->path, F_OK), -1);
+    faults_set(&(struct file_faults){0});
+    leat_file_options options = {.size = sizeof options, .flags = flags};
+    for (int i = 0; i < 3; i++) { // new, old, and by a link that leads to nothing yet
+        stage_ok(leat_file_close(stage_open(stage, &options)));
+        stage_check_file(stage, 0);
+        char target[128];
+        snprintf(target, sizeof target, "%s.target", stage->path);
+        if (i == 1 && (unlink(stage->path) || symlink("data.target", stage->path)))
+            fail_msg("no link");
+        if (i == 2)
+            assert_int_equal(unlink(target), 0);
+        else if (i == 0)
+            stage_fill(stage, 5000);
+    }
+    options.flags |= LEAT_FILE_EXCLUSIVE;
+    refuse_open(stage, stage->path, options, -EEXIST, "EXCLUSIVE");
+    unlink(stage->path);
+    stage_ok(leat_file_close(stage_open(stage, &options)));
+}
+
 static void refuse_question(leat_file *file, leat_file_call question, int error, const char *words)
 {
     leat_file_info info = {.size = sizeof info, .bytes = 77};
@@ -322,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_cannot_be_opened_is_named),
         TEST(a_call_that_cannot_be_done_does_nothing),
+        TEST(an_open_that_is_refused_changes_nothing),
         TEST(a_question_is_checked_as_a_call_is),
         TEST(rules_and_requirements_choose_the_path),
         TEST(without_cufile_compat_off_is_an_error),
