@@ -66,7 +66,7 @@ static int map_launched(int *rank, struct segment **segment)
         error = leat_environment_number("LEAT_RANK", 0, size - 1, rank);
     if (error)
         return error;
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (own < 0)
         return leat_fail(-errno,
                          "LEAT_JOB_FD names descriptor %d, which is not open: %s; start the "

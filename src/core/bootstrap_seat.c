@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "core/bootstrap.h"
 
+#include "core/descriptor.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -51,9 +53,10 @@ static int listen_at(struct seat *seat)
     if (error)
         return error;
     socklen_t bytes = address_of(seat->name, &address);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = leat_descriptor_keep(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, bytes) || listen(fd, 4096)) {
-        error = leat_fail(-errno, "cannot listen for the ranks of this host: %s", strerror(errno));
+        error = leat_fail(-errno, "cannot listen for the ranks of this host: %s%s", strerror(errno),
+                          leat_descriptor_remedy(errno));
         if (fd >= 0)
             close(fd);
         return error;
@@ -118,6 +121,12 @@ static void hand_over(int fd, int descriptor)
         sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+// The others would stay at the door, and poll would say so without end.
+static bool leave_it(int reason)
+{
+    return reason != EMFILE && reason != ENFILE && reason != ENOMEM && reason != ENOBUFS;
+}
+
 int leat_seat_serve(struct seat *seat, int wake, uint64_t deadline_ns)
 {
     for (;;) {
@@ -128,6 +137,9 @@ int leat_seat_serve(struct seat *seat, int wake, uint64_t deadline_ns)
             return leat_fail(-errno, "poll: %s", strerror(errno));
         if (ready > 0 && pollers[1].revents) {
             int fd = accept4(seat->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+            if (fd < 0 && !leave_it(errno))
+                return leat_fail(-errno, "cannot give this host's segment to another rank: %s%s",
+                                 strerror(errno), leat_descriptor_remedy(errno));
             if (fd >= 0) {
                 hand_over(fd, seat->segment->fd);
                 close(fd);
@@ -157,21 +169,27 @@ static int receive_descriptor(int fd, uint64_t deadline_ns, int *descriptor)
         return leat_fail(-ETIMEDOUT, "the rank that has this host's segment does not answer");
     ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (got > 0 && !header && message.msg_flags & MSG_CTRUNC)
+        return leat_fail(-EMFILE, "no descriptor is left for this host's segment%s",
+                         leat_descriptor_remedy(EMFILE));
     if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
         header->cmsg_len != CMSG_LEN(sizeof(int)))
         return leat_fail(-ECONNRESET, "the rank that has this host's segment did not give it: %s",
                          got < 0 ? strerror(errno) : "it has ended, or is another user's");
     memcpy(descriptor, CMSG_DATA(header), sizeof *descriptor);
-    return 0;
+    *descriptor = leat_descriptor_keep(*descriptor);
+    return *descriptor >= 0 ? 0
+                            : leat_fail(-errno, "this host's segment: %s%s", strerror(errno),
+                                        leat_descriptor_remedy(errno));
 }
 
 static int connect_to(const char *name, int *fd)
 {
     struct sockaddr_un address;
     socklen_t bytes = address_of(name, &address);
-    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *fd = leat_descriptor_keep(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (*fd < 0)
-        return leat_fail(-errno, "socket: %s", strerror(errno));
+        return leat_fail(-errno, "socket: %s%s", strerror(errno), leat_descriptor_remedy(errno));
     int error = 0;
     if (connect(*fd, (struct sockaddr *)&address, bytes))
         error = leat_fail(errno == ECONNREFUSED ? -ECONNRESET : -errno,

@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #include "core/bootstrap.h"
 
+#include "core/descriptor.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -120,7 +121,7 @@ static struct answer *expect_answer(void)
     if (!answer)
         return NULL;
     answer->owners = 2;
-    answer->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    answer->fd = leat_descriptor_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (answer->fd >= 0)
         return answer;
     free(answer);

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "core/root.h"
 
+#include "core/descriptor.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -117,7 +118,8 @@ static int wait_writable(int fd, uint64_t deadline_ns)
 
 static int connect_to(struct root_link *link, const struct addrinfo *at, uint64_t deadline_ns)
 {
-    link->fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    link->fd =
+        leat_descriptor_keep(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (link->fd < 0)
         return -errno;
     int error = connect(link->fd, at->ai_addr, at->ai_addrlen) ? -errno : 0;

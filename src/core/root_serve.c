@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "core/root_internal.h"
 
+#include "core/descriptor.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -84,8 +85,8 @@ static void accept_one(struct root *root)
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
     char address[ROOT_ADDRESS_BYTES];
-    int fd =
-        accept4(root->listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = leat_descriptor_keep(
+        accept4(root->listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
             no_descriptors(root);
@@ -188,16 +189,19 @@ static int listen_at(struct root *root)
         return error;
     for (const struct addrinfo *at = found; at && root->listener < 0; at = at->ai_next) {
         const int yes = 1;
-        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        int fd = leat_descriptor_keep(
+            socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         // A port in TIME_WAIT from the job before may be taken again.
         if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) &&
             !bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, 4096)) {
             root->listener = fd;
         } else {
-            error = leat_fail(-errno,
-                              "rank 0 cannot listen at LEAT_ROOT=%s: %s; it has to be an address "
-                              "of rank 0's host with a free port",
-                              root->options.address, strerror(errno));
+            const char *remedy = leat_descriptor_remedy(errno);
+            error = leat_fail(-errno, "rank 0 cannot listen at LEAT_ROOT=%s: %s%s",
+                              root->options.address, strerror(errno),
+                              *remedy ? remedy
+                                      : "; it has to be an address of rank 0's host with a free "
+                                        "port");
             if (fd >= 0)
                 close(fd);
         }
@@ -229,9 +233,9 @@ static int prepare(struct root *root)
     if (error)
         return error;
     raise_descriptor_limit(root->options.rank_count);
-    root->epoll = epoll_create1(EPOLL_CLOEXEC);
-    root->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    root->told_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    root->epoll = leat_descriptor_keep(epoll_create1(EPOLL_CLOEXEC));
+    root->wake_fd = leat_descriptor_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    root->told_fd = leat_descriptor_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     size_t count = (size_t)root->options.rank_count;
     root->rank = calloc(count, sizeof *root->rank);
     root->host = calloc(count, sizeof *root->host);
@@ -239,7 +243,8 @@ static int prepare(struct root *root)
         return leat_fail(-ENOMEM, "no memory for a root of %zu ranks", count);
     if (root->epoll < 0 || root->wake_fd < 0 || root->told_fd < 0 ||
         watch(root, root->listener, NULL) || watch(root, root->wake_fd, &root->wake_fd))
-        return leat_fail(-errno, "epoll for the root: %s", strerror(errno));
+        return leat_fail(-errno, "epoll for the root: %s%s", strerror(errno),
+                         leat_descriptor_remedy(errno));
     return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #define _GNU_SOURCE
 #include "core/bootstrap.h"
+#include "core/descriptor.h"
 #include "core/job.h"
 
 #include <errno.h>
@@ -102,9 +103,10 @@ int leat_segment_create(int rank_count, uint64_t arena_bytes, const int grid[3],
     if (arena_bytes > (UINT64_C(1) << 46) / (uint64_t)rank_count)
         return leat_fail(-EINVAL, "%d arenas of %llu bytes pass 64 TiB; set LEAT_ARENA smaller",
                          rank_count, (unsigned long long)arena_bytes);
-    int made = memfd_create("leat-job", MFD_CLOEXEC);
+    int made = leat_descriptor_keep(memfd_create("leat-job", MFD_CLOEXEC));
     if (made < 0)
-        return leat_fail(-errno, "memfd_create for the job's segment: %s", strerror(errno));
+        return leat_fail(-errno, "memfd_create for the job's segment: %s%s", strerror(errno),
+                         leat_descriptor_remedy(errno));
     uint64_t total = head_bytes + (uint64_t)rank_count * arena_bytes;
     int error = 0;
     if (fchmod(made, 0600) || resize(made, total))

@@ -140,8 +140,22 @@ static int play_halo(leat_job *job)
 static const struct {
     const char *name;
     int (*play)(leat_job *job);
-} roles[] = {{"sum", play_sum},   {"watch", play_watch}, {"idle", play_idle},
-             {"halo", play_halo}, {"time", play_time},   {"absent", play_sum}};
+} roles[] = {{"sum", play_sum},   {"watch", play_watch}, {"idle", play_idle},  {"halo", play_halo},
+             {"time", play_time}, {"absent", play_sum},  {"closed", play_sum}, {"alone", play_sum}};
+
+// leat_open in a process that was started with the standard descriptors closed.
+static int open_closed(leat_job **job)
+{
+    int taken = 0, out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 100);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    int error = leat_open(NULL, job);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        taken |= (fcntl(fd, F_GETFD) >= 0) << fd;
+    dup2(out, STDOUT_FILENO);
+    tell("taken %d\n", taken);
+    return error;
+}
 
 void root_play_role(int argc, char **argv)
 {
@@ -151,7 +165,10 @@ void root_play_role(int argc, char **argv)
     if (!strcmp(argv[2], "absent") && leat_bootstrap_rank() == 1)
         pause();
     alarm(3 * ROOT_LIMIT_MS / 1000); // should the test be killed
-    int error = leat_open(NULL, &job);
+    if (!strcmp(argv[2], "alone"))
+        unsetenv("LEAT_ROOT");
+    bool closed = !strcmp(argv[2], "alone") || !strcmp(argv[2], "closed");
+    int error = closed ? open_closed(&job) : leat_open(NULL, &job);
     if (error) {
         tell("open error %d: %s\n", error, leat_error_detail());
         _exit(3);

@@ -41,6 +41,9 @@ struct started {
  *   idle   opens, prints "open PID", stays
  *   time   opens, prints "time NANOSECONDS" of the monotonic clock, leaves
  *   absent as sum, but rank 1 never opens
+ *   closed as sum, but without standard input, output and error while it opens; prints first
+ *          "taken MASK", a bit for each of their numbers that has a descriptor then
+ *   alone  as closed, in a job of its own
  *   path   is `leat path` (LEAT_BIN)
  *   halo   opens, prints "open PID is rank R", exchanges a halo until that fails; prints "halo
  * ERROR: DETAIL"

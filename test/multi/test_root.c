@@ -62,6 +62,18 @@ static void test_a_job_of_one_needs_nobody(void **state)
     finish_all(1, 0, "sum 1 of rank 0");
 }
 
+static void test_closed_standard_descriptors_are_left_to_the_program(void **state)
+{
+    (void)state;
+    int port = root_free_port();
+    for (int rank = 0; rank < 2; rank++)
+        root_start(&ranks[rank], &(struct root_rank_options){
+                                     .port = port, .rank = rank, .size = 2, .role = "closed"});
+    finish_all(2, 0, "taken 0\nsum 3 of rank ");
+    root_start(ranks, &(struct root_rank_options){.port = port, .size = 1, .role = "alone"});
+    finish_all(1, 0, "taken 0\nsum 1 of rank 0");
+}
+
 static void test_who_is_missing_is_named(void **state)
 {
     (void)state;
@@ -416,6 +428,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_started_by_hand_in_any_order_become_one_job),
         cmocka_unit_test(test_a_job_of_one_needs_nobody),
+        cmocka_unit_test(test_closed_standard_descriptors_are_left_to_the_program),
         cmocka_unit_test(test_who_is_missing_is_named),
         cmocka_unit_test(test_a_rank_without_a_root_says_so),
         cmocka_unit_test(test_a_short_key_is_refused),
