@@ -166,7 +166,7 @@ static int give_up(const struct file_task *task, long result, int error)
                          file->path, reading ? "read" : "write", bytes, offset, words);
     file_path_forbid(file, FILE_CUFILE, "cuFile refuses to %s at offset %llu: %s",
                      reading ? "read" : "write", offset, words);
-    return -EAGAIN;
+    return FILE_OTHER_PATH;
 }
 
 // -1 is the system's word, which is the same on every path unless it is about how it was asked.

@@ -70,6 +70,9 @@ struct file_need {
     bool spans;      /* many small ranges, read as merged spans */
 };
 
+/* No errno, so that no system call's result is taken for it. */
+#define FILE_OTHER_PATH (-100000)
+
 struct file_path {
     const char *name;
     /* 0 when it can carry it, else a negative errno; the reason says why in either case. Reads the
@@ -77,10 +80,10 @@ struct file_path {
     int (*can)(struct leat_file *file, const struct file_need *need, char reason[LEAT_REASON]);
     /* Moves the task's bytes from task->done on. Raises task->done to the bytes moved from the
      * task's beginning without a gap, fewer at the end of the file, and returns 0; or a negative
-     * errno, with the detail, with task->done as far as it came. -EAGAIN: this path cannot after
-     * all (it has said why with file_path_forbid): the task is run again, from task->done on, by
-     * the next path that can. `lane` is NULL where the task's memory is the host's, it has no span
-     * and the row is `buffered`. */
+     * errno, with the detail, with task->done as far as it came. FILE_OTHER_PATH: this path cannot
+     * after all (it has said why with file_path_forbid): the task is run again, from task->done on,
+     * by the next path that can. `lane` is NULL where the task's memory is the host's, it has no
+     * span and the row is `buffered`. */
     int (*run)(struct file_lane *lane, struct file_task *task);
     /* NULL, or instead of run: carries out the task and others of the row that it takes from the
      * queue (file_pool_next) while it has room, and gives each to file_task_over when it ends. */

@@ -218,7 +218,7 @@ static int begin_stretch(struct file_lane *lane, struct chunk *chunk, int first,
         if (!ask_size(file, &size) && size < end)
             continue; // there are fewer pages by now
         file_path_forbid(file, FILE_MAPPED, "%s", why);
-        return -EAGAIN;
+        return FILE_OTHER_PATH;
     }
     chunk->stretch_count++;
     return copy_tasks(lane, chunk, first, last, stretch->map, begin, end);

@@ -65,7 +65,7 @@ void file_ranges_free(struct file_ranges *plan);
 
 /* Carries out a task that has a span, by FILE_ODIRECT or FILE_BUFFERED: reports the ranges that end
  * early with file_request_stop and the bytes with file_task_moved, and sets task->done to the bytes
- * delivered. 0, or -EAGAIN as a path's run has it. */
+ * delivered. 0, or FILE_OTHER_PATH as a path's run has it. */
 int file_ranges_run(struct file_lane *lane, struct file_task *task);
 
 struct uring;

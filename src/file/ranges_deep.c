@@ -50,7 +50,7 @@ static void fill(struct deep *deep)
 static bool settle(struct deep *deep, struct flight *flight, int result)
 {
     const struct leat_file *file = deep->read->file;
-    if (result == -EINTR || result == -EAGAIN)
+    if (result == -EINTR)
         return deep->refused != 0;
     if (result == -EINVAL || result == -EOPNOTSUPP) {
         deep->refused = result;

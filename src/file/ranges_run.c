@@ -88,7 +88,7 @@ static int refuse_direct(const struct filler *filler, int error)
 {
     file_path_forbid(filler->file, FILE_ODIRECT, "the file system refused a direct read: %s",
                      strerror(-error));
-    return -EAGAIN;
+    return FILE_OTHER_PATH;
 }
 
 // Into the slot.
@@ -224,7 +224,7 @@ int file_ranges_run(struct file_lane *lane, struct file_task *task)
     if (!error)
         error = drained;
     task->done = error ? 0 : filler.delivered;
-    if (error && error != -EAGAIN) {
+    if (error && error != FILE_OTHER_PATH) {
         fail_all(&filler, span, error);
         error = 0;
     }

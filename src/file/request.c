@@ -118,7 +118,7 @@ bool file_task_beyond(struct file_task *task)
 // Whether the task goes on by another row: its own has given up.
 static bool goes_on(struct file_task *task, int *error)
 {
-    if (*error != -EAGAIN)
+    if (*error != FILE_OTHER_PATH)
         return false;
     struct file_need need = {.operation = task->request->call.operation,
                              .memory = &task->memory,

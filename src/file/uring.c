@@ -204,7 +204,7 @@ static bool settle(struct request *request, int result)
     const struct leat_file *file = job->task->request->file;
     uint64_t reached = request->offset + request->got;
     uint64_t at = reached > request->begin ? reached : request->begin;
-    if (result == -EINTR || result == -EAGAIN)
+    if (result == -EINTR)
         return false;
     if (result == -EINVAL || result == -EOPNOTSUPP) {
         give_up(request, result);
@@ -287,7 +287,9 @@ static void reap(struct server *server)
         request->flying = false;
         result = system->uring_result(result, request->offset + request->got,
                                       request->bytes - request->got);
-        if (settle(request, result))
+        if (result == -EAGAIN)
+            launch(server, request, true); // a plain call waits, or has the last word
+        else if (settle(request, result))
             end_request(server, request);
         else
             push(server, request);
@@ -562,6 +564,6 @@ void file_uring_serve(struct file_lane *lane, struct file_task *task)
     while (server.again) {
         struct file_task *next = server.again;
         server.again = next->next;
-        file_task_over(lane, next, -EAGAIN);
+        file_task_over(lane, next, FILE_OTHER_PATH);
     }
 }

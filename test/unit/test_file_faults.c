@@ -174,6 +174,49 @@ static void a_full_device_is_an_error_with_the_count(void **state)
     each_way(*state, &faults, write_to_error);
 }
 
+// The system's "try again" is an error as others are; the path is not to blame.
+static void read_to_again(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    uint64_t done = 0;
+    assert_int_equal(leat_file_read(file, stage_buffer(stage), 0, FILE_BYTES, &done), -EAGAIN);
+    assert_int_equal(done, FAULT_AT);
+    if (!said("at offset 532480") || !said("temporarily unavailable"))
+        fail_msg("%s: %s", way->name, leat_error_detail());
+    leat_file_range range[2];
+    for (int i = 0; i < 2; i++) {
+        range[i] = (leat_file_range){.file_offset = FAULT_AT + (uint64_t)i * 9000,
+                                     .bytes = 100,
+                                     .buffer = stage_buffer(stage)};
+    }
+    const leat_file_call call = {.size = sizeof call, .ranges = range, .range_count = 2};
+    leat_file_request *request = NULL;
+    stage_ok(leat_file_start(file, &call, &request));
+    assert_int_equal(leat_file_wait(request, -1, &done), -EAGAIN);
+    assert_int_equal(done, 0);
+    way_check_bytes(way, file, FAULT_AT);
+    stage_ok(leat_file_close(file));
+}
+
+static void write_to_again(const struct way *way, struct stage *stage)
+{
+    leat_file *file = way_open(way, stage, LEAT_FILE_WRITE);
+    uint64_t done = 0;
+    assert_int_equal(leat_file_write(file, stage_buffer(stage), 0, FILE_BYTES, &done), -EAGAIN);
+    assert_int_equal(done, FAULT_AT);
+    assert_true(said("at offset 532480"));
+    stage_ok(leat_file_close(file));
+}
+
+static void the_systems_eagain_comes_back(void **state)
+{
+    const struct file_faults faults = {
+        .read_error = EAGAIN, .read_at = FAULT_AT, .write_error = EAGAIN, .write_at = FAULT_AT};
+    each_way(*state, &faults, write_to_again);
+    const struct file_faults reads = {.read_error = EAGAIN, .read_at = FAULT_AT};
+    each_way(*state, &reads, read_to_again);
+}
+
 // Of several ranges, each has its own count, and the lowest offset is named.
 static void ranges_to_error(const struct way *way, struct stage *stage)
 {
@@ -370,6 +413,7 @@ int main(void)
         TEST(every_short_transfer_has_moved),
         TEST(a_read_error_names_its_offset),
         TEST(a_full_device_is_an_error_with_the_count),
+        TEST(the_systems_eagain_comes_back),
         TEST(every_range_has_its_count),
         TEST(a_direct_read_that_is_refused_goes_the_other_way),
         TEST(a_direct_write_that_is_refused_goes_the_other_way),
