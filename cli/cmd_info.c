@@ -28,7 +28,7 @@ enum { OPTION_CONFIG = OPTION_LONG, OPTION_JSON };
 
 static const struct option_row rows[] = {
     {OPTION_CONFIG, "config", NULL, "the settings too: value and where it comes from"},
-    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.info/3)"},
+    {OPTION_JSON, "json", NULL, "print one JSON object (schema leat.info/4)"},
 };
 
 static const struct option_table table = {
@@ -36,7 +36,8 @@ static const struct option_table table = {
     .synopsis = "[--config] [--json]",
     .summary =
         "Prints the version, the machine, what the system permits, how ranks can be started, "
-        "the devices and the transports; and for what is missing, what that costs.",
+        "the devices, the transports and by what files can be read; and for what is missing, what "
+        "that costs.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
 };
@@ -114,11 +115,11 @@ static json_t *describe(const struct config *config)
     char version[32], file[256];
     snprintf(version, sizeof version, "%d.%d.%d", LEAT_VERSION_MAJOR, LEAT_VERSION_MINOR,
              LEAT_VERSION_PATCH);
-    json_t *info = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "schema",
-                             "leat.info/3", "version", version, "build", leat_build_id(),
-                             "compiler", COMPILER, "host", machine_describe(), "permissions",
-                             machine_permissions(), "launchers", machine_launchers(), "devices",
-                             describe_devices(), "transports", describe_transports());
+    json_t *info = json_pack(
+        "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "leat.info/4", "version",
+        version, "build", leat_build_id(), "compiler", COMPILER, "host", machine_describe(),
+        "permissions", machine_permissions(), "launchers", machine_launchers(), "devices",
+        describe_devices(), "transports", describe_transports(), "files", machine_files());
     if (!info || !config)
         return info;
     if (leat_config_file(file, sizeof file))
@@ -183,14 +184,14 @@ static void print_things(const char *heading, const json_t *list)
         const json_t *thing = json_array_get(list, i);
         const char *absent = text_of(thing, "absent"), *what = text_of(thing, "what");
         const char *state = text_of(thing, "state"), *costs = text_of(thing, "costs");
-        printf("%-11s %-9s  %s%s\n", i ? "" : heading, text_of(thing, "name"),
+        printf("%-11s %-10s  %s%s\n", i ? "" : heading, text_of(thing, "name"),
                *absent ? "absent: " : "",
                *absent  ? absent
                : *what  ? what
                : *state ? state
                         : "present");
         if (*costs)
-            printf("%-11s %-9s  so %s\n", "", "", costs);
+            printf("%-11s %-10s  so %s\n", "", "", costs);
     }
 }
 
@@ -203,6 +204,7 @@ static void print_text(const json_t *info, int with_config)
     print_things("launchers:", json_object_get(info, "launchers"));
     print_things("devices:", json_object_get(info, "devices"));
     print_things("transports:", json_object_get(info, "transports"));
+    print_things("files:", json_object_get(info, "files"));
     if (with_config)
         print_settings(info);
 }

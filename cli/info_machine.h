@@ -14,5 +14,7 @@ json_t *machine_describe(void);
 json_t *machine_permissions(void);
 /* [{"name", "present", "what" or "absent" and "costs"}]: how ranks can be started. */
 json_t *machine_launchers(void);
+/* [{"name", "present", "what" or "absent", "costs"?}]: by what files can be read. */
+json_t *machine_files(void);
 
 #endif

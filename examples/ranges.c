@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many small ranges of a file into memory of the device, in one call.
-//     ranges FILE               (LEAT_DEVICE=cuda:0 ranges FILE: into memory of a GPU)
-// It writes a file of 100,000 records, reads every third of them into a region, and looks whether
-// each is the right one. The library sorts and merges the ranges, and on a GPU copies them over
-// together.
+//     ranges [FILE]             (LEAT_DEVICE=cuda:0 ranges FILE: into memory of a GPU)
+// It makes FILE (records.bin), which must not be there yet, of 100,000 records, reads every third
+// of them into a region, and looks whether each is the right one. The library sorts and merges the
+// ranges, and on a GPU copies them over together.
 #include <leat/file.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +24,11 @@ static int write_records(leat_job *job, const char *path)
 {
     leat_file *file;
     leat_file_options options = {.size = sizeof options};
-    options.flags = LEAT_FILE_WRITE | LEAT_FILE_CREATE | LEAT_FILE_TRUNCATE;
+    options.flags = LEAT_FILE_WRITE | LEAT_FILE_CREATE | LEAT_FILE_EXCLUSIVE;
     struct record *record = malloc(RECORDS * sizeof *record);
     if (!record || leat_file_open(job, path, &options, &file))
         return -1;
+    printf("making %s of %d records\n", path, RECORDS);
     for (unsigned i = 0; i < RECORDS; i++)
         for (int k = 0; k < WORDS; k++)
             record[i].number[k] = i;
@@ -71,6 +72,11 @@ int main(int argc, char **argv)
     leat_region_info seen = {.size = sizeof seen};
     leat_file_info info = {.size = sizeof info};
     leat_region_options room = {.size = sizeof room, .bytes = READ * sizeof(struct record)};
+    if (argc > 2 || *path == '-') {
+        fprintf(stderr, "usage: ranges [FILE]: makes FILE, a new one of %zu bytes, and reads it\n",
+                RECORDS * sizeof(struct record));
+        return 2;
+    }
     if (leat_open(NULL, &job) || leat_region_alloc(job, &room, &host))
         return fail("open");
     room.memory = LEAT_MEMORY_DEVICE;

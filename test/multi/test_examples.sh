@@ -25,7 +25,17 @@ for ranks in 1 2 5; do
 done
 
 # ranges looks at every word it has read, and what its paths carried is what it read.
-records=$(mktemp ./records-XXXXXX)
-"$examples/ranges" "$records" | tee "$records.out"
-awk '/ bytes$/ { bytes += $2 } END { exit bytes != 33334 * 500 }' "$records.out"
-rm "$records" "$records.out"
+records=$(mktemp -d ./records-XXXXXX)
+trap 'rm -rf "$records"' EXIT
+"$examples/ranges" "$records/new" | tee "$records/out"
+awk '/ bytes$/ { bytes += $2 } END { exit bytes != 33334 * 500 }' "$records/out"
+
+# Nor does it take a file that somebody else has.
+echo mine >"$records/mine"
+if "$examples/ranges" "$records/mine" 2>"$records/err"; then
+    echo "ranges writes over a file"
+    exit 1
+fi
+grep -q "mine" "$records/err"
+[ "$(cat "$records/mine")" = mine ]
+[ "$("$examples/ranges" --help 2>&1 >/dev/null | grep -c usage)" = 1 ]

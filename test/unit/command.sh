@@ -86,7 +86,7 @@ expect 0 info
 says out "transports:"
 expect 0 info --json
 silent err
-json 'j["schema"] == "leat.info/3" and j["host"]["cores"] >= 1 and j["devices"][0]["name"] == "cpu" and "settings" not in j'
+json 'j["schema"] == "leat.info/4" and j["host"]["cores"] >= 1 and j["devices"][0]["name"] == "cpu" and "settings" not in j'
 json '[t["name"] for t in j["transports"]] ==
       ["self", "peer", "shm", "nvshmem", "fabric", "hostcopy"]'
 json 'all(t["present"] == (t["absent"] is None) for t in j["transports"])'
@@ -94,6 +94,13 @@ json 'all(t["present"] or t["costs"] for t in j["transports"] + j["launchers"])'
 json 'j["host"]["memory_bytes"] >= j["host"]["available_bytes"] > 0 and j["host"]["usable_cores"] >= 1'
 json '[l["name"] for l in j["launchers"]] == ["leat run", "root", "pmix"]'
 json 'all(p["state"] for p in j["permissions"])'
+json '[f["name"] for f in j["files"]] == ["io_uring", "cuFile", "direct I/O"]'
+json 'all(f["what"] if f["present"] else f["absent"] and f["costs"] for f in j["files"])'
+here=$PWD
+cd /proc || exit 1 # where no file can be made
+expect 0 info --json
+json '"no file can be made" in j["files"][2]["absent"]'
+cd "$here" || exit 1
 printf 'LEAT_SPIN = 5\n' >"$scratch/settings"
 export LEAT_CONFIG=$scratch/settings LEAT_ARENA=64M
 expect 0 info --config --json
@@ -118,7 +125,7 @@ LEAT_BLOCKS=0 expect 1 info
 says err "LEAT_BLOCKS"
 LEAT_TIMOUT=3 expect 0 info --json
 says err "did you mean LEAT_TIMEOUT?"
-json 'j["schema"] == "leat.info/3"'
+json 'j["schema"] == "leat.info/4"'
 
 # path: threads, processes, and a rule that leaves none.
 expect 0 path
