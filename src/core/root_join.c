@@ -116,15 +116,35 @@ static int wait_writable(int fd, uint64_t deadline_ns)
     return -error;
 }
 
+// Where nobody listens, a port of the range that the kernel draws a connection's own from may be
+// drawn for it: the socket is then connected to itself, and keeps the root from listening there.
+static bool is_own_echo(int fd)
+{
+    struct sockaddr_storage here = {0}, there = {0};
+    socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+    return !getsockname(fd, (struct sockaddr *)&here, &here_bytes) &&
+           !getpeername(fd, (struct sockaddr *)&there, &there_bytes) && here_bytes == there_bytes &&
+           !memcmp(&here, &there, here_bytes);
+}
+
 static int connect_to(struct root_link *link, const struct addrinfo *at, uint64_t deadline_ns)
 {
     link->fd =
         leat_descriptor_keep(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (link->fd < 0)
         return -errno;
+    // The root may be on this host, and listen at the very port that this end is given.
+    const int yes = 1;
+    setsockopt(link->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     int error = connect(link->fd, at->ai_addr, at->ai_addrlen) ? -errno : 0;
     if (error == -EINPROGRESS)
         error = wait_writable(link->fd, deadline_ns);
+    if (!error && is_own_echo(link->fd)) {
+        // Without TIME_WAIT, which would keep the port.
+        const struct linger at_once = {.l_onoff = 1};
+        setsockopt(link->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        error = -ECONNREFUSED;
+    }
     if (error) {
         close(link->fd);
         link->fd = -1;
@@ -132,7 +152,9 @@ static int connect_to(struct root_link *link, const struct addrinfo *at, uint64_
     return error;
 }
 
-static int shake_hands(struct root_link *link, const struct hello_claim *claim,
+// Something that does not answer gets its share of the time; the root may need all of it to say
+// where the segment is.
+static int shake_hands(struct root_link *link, const struct hello_claim *claim, uint64_t share_ns,
                        uint64_t deadline_ns, struct hello_event *event)
 {
     uint8_t nonce[HELLO_NONCE_BYTES];
@@ -143,7 +165,7 @@ static int shake_hands(struct root_link *link, const struct hello_claim *claim,
     link->at = link->have = 0;
     int error = send_frame(link, &frame);
     if (!error)
-        error = await_event(link, deadline_ns, event);
+        error = await_event(link, share_ns, event);
     if (error)
         return error;
     hello_make_proof(&link->channel, &link->key, &frame);
@@ -158,27 +180,43 @@ static bool worth_another_try(int error)
            error == -EHOSTUNREACH || error == -ENETUNREACH || error == -EPIPE;
 }
 
+// One address; true where the others need not be asked.
+static bool try_address(struct root_link *link, const struct hello_claim *claim,
+                        const struct addrinfo *at, uint64_t deadline_ns, struct hello_event *event,
+                        int *error)
+{
+    // A silent address must not take the time of those behind it.
+    uint64_t now_ns = leat_now_ns(), count = 1;
+    for (const struct addrinfo *next = at->ai_next; next; next = next->ai_next)
+        count++;
+    uint64_t share_ns =
+        now_ns < deadline_ns ? now_ns + (deadline_ns - now_ns) / count : deadline_ns;
+    *error = connect_to(link, at, share_ns);
+    if (*error) {
+        const char *remedy = leat_descriptor_remedy(-*error);
+        leat_fail(*error, "cannot reach the root (rank 0) at %s: %s%s", link->address,
+                  strerror(-*error), *remedy ? remedy : "; is rank 0 started?");
+        return *remedy != 0;
+    }
+    root_watch_link(link->fd, 30);
+    *event = (struct hello_event){.kind = HELLO_NONE};
+    *error = shake_hands(link, claim, share_ns, deadline_ns, event);
+    if (*error)
+        close(link->fd);
+    // What the root has said is the reason, and no other address knows better.
+    return event->kind == HELLO_REFUSED || !worth_another_try(*error);
+}
+
 static int meet_root(struct root_link *link, const struct hello_claim *claim,
                      const struct addrinfo *found, uint64_t deadline_ns, struct hello_event *event)
 {
     for (int pause_ms = RETRY_MS;;
          pause_ms = pause_ms * 2 < RETRY_MOST_MS ? pause_ms * 2 : RETRY_MOST_MS) {
         int error = -EHOSTUNREACH;
-        bool refused = false;
-        for (const struct addrinfo *at = found; at && error; at = at->ai_next) {
-            error = connect_to(link, at, deadline_ns);
-            if (error) {
-                leat_fail(error, "cannot reach the root (rank 0) at %s: %s; is rank 0 started?",
-                          link->address, strerror(-error));
-                continue;
-            }
-            root_watch_link(link->fd, 30);
-            error = shake_hands(link, claim, deadline_ns, event);
-            refused = event->kind == HELLO_REFUSED;
-            if (error)
-                close(link->fd);
-        }
-        if (!error || refused)
+        bool decided = false;
+        for (const struct addrinfo *at = found; at && !decided; at = at->ai_next)
+            decided = try_address(link, claim, at, deadline_ns, event, &error);
+        if (!error || event->kind == HELLO_REFUSED)
             return error;
         if (!worth_another_try(error) || leat_now_ns() >= deadline_ns)
             return leat_fail_in(error, "LEAT_ROOT=%s", link->address);

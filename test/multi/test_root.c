@@ -137,6 +137,27 @@ static void test_two_jobs_at_once_never_meet(void **state)
     root_expect(&ranks[2], "wait -104");
 }
 
+// Rank 0 listens at the first address of localhost, and nobody at another.
+static void test_another_address_of_the_name_does_not_hide_the_reason(void **state)
+{
+    (void)state;
+    int port = root_free_port();
+    for (int rank = 0; rank < 2; rank++)
+        root_start(&ranks[rank],
+                   &(struct root_rank_options){.port = port,
+                                               .address = "localhost",
+                                               .rank = rank,
+                                               .size = 2,
+                                               .key = rank ? "another key 0123" : NULL,
+                                               .role = "sum"});
+    uint64_t since_ms = root_now_ms();
+    expect_status(&ranks[1], root_finish(&ranks[1]), 3);
+    root_expect(&ranks[1], "the same LEAT_JOB_KEY");
+    assert_true(root_now_ms() - since_ms < 5000);
+    kill(ranks[0].pid, SIGKILL);
+    root_finish(&ranks[0]);
+}
+
 // ---- Strangers ----
 
 static const struct hello_key right_key = {.text = ROOT_KEY, .bytes = sizeof ROOT_KEY - 1};
@@ -433,6 +454,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_rank_without_a_root_says_so),
         cmocka_unit_test(test_a_short_key_is_refused),
         cmocka_unit_test(test_two_jobs_at_once_never_meet),
+        cmocka_unit_test(test_another_address_of_the_name_does_not_hide_the_reason),
         cmocka_unit_test(test_strangers_neither_join_nor_stop_a_job_that_forms),
         cmocka_unit_test(test_a_thousand_connections_do_not_keep_a_rank_out),
         cmocka_unit_test(test_a_killed_rank_is_named_to_the_others),

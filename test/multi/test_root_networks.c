@@ -86,7 +86,7 @@ static int join_networks(void **state)
     bool linked = run_ip(-1, command) == 0 && run_ip(0, "addr add 10.77.0.1/24 dev leat-a") == 0 &&
                   run_ip(1, "addr add 10.77.0.2/24 dev leat-b") == 0 &&
                   run_ip(0, "link set leat-a up") == 0 && run_ip(1, "link set leat-b up") == 0 &&
-                  run_ip(0, "link set lo up") == 0;
+                  run_ip(0, "link set lo up") == 0 && run_ip(1, "link set lo up") == 0;
     if (!linked)
         network[0] = 0;
     return 0;
@@ -196,6 +196,47 @@ static void test_a_cut_link_is_an_error_that_names_the_peer(void **state)
     print_message("a cut link was noticed after %d ms\n", (int)took_ms);
 }
 
+// From now on, connections in the second network are from these ports.
+static void draw_ports_from(const char *range)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        FILE *file = setns(network[1], CLONE_NEWNET)
+                         ? NULL
+                         : fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
+        _exit(!file || fputs(range, file) < 0 || fclose(file));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (status)
+        skip();
+}
+
+// Without rank 0, the kernel draws the first port of the range for a connection to that port.
+static void test_a_rank_does_not_take_itself_for_the_root(void **state)
+{
+    (void)state;
+    need_networks();
+    static struct started ranks[2];
+    struct root_rank_options options = {.port = 40010,
+                                        .network = network[1],
+                                        .rank = 1,
+                                        .size = 2,
+                                        .timeout_s = "0.5",
+                                        .role = "sum"};
+    draw_ports_from("40010 40013");
+    root_start(&ranks[1], &options);
+    root_finish(&ranks[1]);
+    root_expect(&ranks[1], "Connection refused; is rank 0 started?");
+    options.timeout_s = "20";
+    for (options.rank = 1; options.rank >= 0; options.rank--)
+        root_start(&ranks[options.rank], &options);
+    for (int rank = 0; rank < 2; rank++) {
+        root_finish(&ranks[rank]);
+        root_expect(&ranks[rank], "sum 3 of rank ");
+    }
+}
+
 int main(int argc, char **argv)
 {
     root_play_role(argc, argv);
@@ -203,6 +244,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ranks_of_two_networks_start_and_say_that_no_path_leads_across),
         cmocka_unit_test(test_path_shows_why_there_is_none),
         cmocka_unit_test(test_a_rank_killed_in_the_other_network_is_named),
+        cmocka_unit_test(test_a_rank_does_not_take_itself_for_the_root),
         cmocka_unit_test(test_a_cut_link_is_an_error_that_names_the_peer),
     };
     return cmocka_run_group_tests(tests, join_networks, leave_networks);
