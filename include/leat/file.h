@@ -56,8 +56,10 @@ typedef struct leat_file_options {
     const char *compat;   /* "auto", "on" (never cuFile), "off" (cuFile or an error); LEAT_COMPAT */
     uint64_t cufile_min_bytes; /* smaller calls do not ask cuFile; LEAT_CUFILE_MIN, 16 KiB */
     const char *direct;        /* "auto", "on", "off": past the page cache; LEAT_FILE_DIRECT */
-    const char *require;       /* a path's name: calls that would take another one fail */
-    uint64_t task_bytes;       /* LEAT_FILE_TASK, 4 MiB */
+    /* A path's name: calls that would take another one fail. Under "odirect" the ends of a write
+     * that are no whole page go through the page cache, and are counted as `buffered`. */
+    const char *require;
+    uint64_t task_bytes; /* LEAT_FILE_TASK, 4 MiB */
 } leat_file_options;
 
 /*
@@ -66,7 +68,8 @@ typedef struct leat_file_options {
  *
  * What open(2) says, with the path and the remedy (-ENOENT, -EACCES, ...); -EINVAL flags that do
  * not go together, or an unknown word in `compat`, `direct` or `require`; -EISDIR a directory;
- * -ENOTSUP `require` names a path that this file can never take (with the reason); under `compat`
+ * -ENOTSUP `require` names a path that this file can never take (with the reason; -EMFILE, -ENFILE,
+ * -ENOMEM where it is for want of a descriptor, which may pass); under `compat`
  * "off" what cuFile refused (-ENOTSUP, with its own number and words). A file that is refused is
  * left as it was: TRUNCATE comes last, and what CREATE has made goes again.
  */

@@ -53,8 +53,10 @@ static int odirect_can(struct leat_file *file, const struct file_need *need,
     if (automatic && mostly_cached(file, need))
         return say(reason, -ENOTSUP, "half of it or more is in the page cache");
     char why[LEAT_REASON];
-    if (file_open_direct(file, why) < 0) {
-        file_path_forbid(file, FILE_ODIRECT, "%s", why);
+    int fd = file_open_direct(file, why);
+    if (fd < 0) {
+        if (!file_error_passes(fd))
+            file_path_forbid(file, FILE_ODIRECT, "%s", why);
         return say(reason, -ENOTSUP, why);
     }
     int refused = __atomic_load_n(&file->ring_refused, __ATOMIC_RELAXED);

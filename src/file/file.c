@@ -243,12 +243,16 @@ static int check_possible(struct leat_file *file)
         return leat_fail(-ENOTSUP, "%s: the path mapped only reads: nothing could be written by it",
                          file->path);
     char reason[LEAT_REASON] = "";
+    int error = -ENOTSUP;
     bool forbidden = file->forbidden[file->require];
     if (forbidden)
         memcpy(reason, file->why[file->require], sizeof reason);
-    else if (file->require == FILE_ODIRECT)
-        forbidden = file_open_direct(file, reason) < 0;
-    return forbidden ? leat_fail(-ENOTSUP, "%s: the path %s is required and cannot be taken: %s",
+    else if (file->require == FILE_ODIRECT) {
+        int fd = file_open_direct(file, reason);
+        forbidden = fd < 0;
+        error = file_error_passes(fd) ? fd : error;
+    }
+    return forbidden ? leat_fail(error, "%s: the path %s is required and cannot be taken: %s",
                                  file->path, file_paths[file->require]->name, reason)
                      : 0;
 }

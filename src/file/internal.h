@@ -23,6 +23,7 @@
 #include "device/copies.h"
 #include "file/system.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -146,6 +147,11 @@ void file_orphan(struct leat_file *file);
 void file_release(struct leat_file *file);
 int file_open_direct(struct leat_file *file,
                      char reason[LEAT_REASON]); /* its descriptor, or -errno */
+/* Of a descriptor: what another call, a moment later, may not meet. */
+static inline bool file_error_passes(int error)
+{
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
 /* Bytes in the page cache; the other descriptors and the file's position are left alone. */
 int file_cached(struct leat_file *file, uint64_t offset, uint64_t bytes, uint64_t *cached);
 

@@ -91,6 +91,12 @@ static int refuse_direct(const struct filler *filler, int error)
     return FILE_OTHER_PATH;
 }
 
+// Rounded up to blocks, the last ones that an offset can have pass 2^63: not the path's fault.
+static bool passes_end(const struct file_run *run)
+{
+    return run->offset + run->bytes > INT64_MAX;
+}
+
 // Into the slot.
 static int read_run(const struct filler *filler, const struct file_run *run, char *slot)
 {
@@ -98,7 +104,7 @@ static int read_run(const struct filler *filler, const struct file_run *run, cha
     int error = filler->direct ? read_direct(filler, run, slot + run->slot, &done)
                                : file_task_pread(filler->task, slot + run->slot, run->bytes,
                                                  run->offset, &done);
-    if (filler->direct && (error == -EINVAL || error == -EOPNOTSUPP))
+    if (filler->direct && !passes_end(run) && (error == -EINVAL || error == -EOPNOTSUPP))
         return refuse_direct(filler, error);
     if (done < run->bytes)
         settle_short(filler, run, slot, done);

@@ -27,8 +27,9 @@
 // A task that is being carried out.
 struct job {
     struct file_task *task;
-    uint64_t next, end; /* file offsets: to be asked for, and where the task ends */
-    uint64_t size;      /* of the file, when it began */
+    uint64_t next, end;                /* file offsets: to be asked for, and where the task ends */
+    uint64_t size;                     /* of the file, when it began */
+    uint64_t direct_begin, direct_end; /* of what direct requests carry */
     int flying;
     struct file_stop stop;
     bool gave_up;
@@ -298,11 +299,6 @@ static void reap(struct server *server)
 
 // ---- Cutting ----
 
-static bool slot_ready(const struct file_lane *lane)
-{
-    return lane->slot[lane->next].state != SLOT_READING;
-}
-
 // Bytes from job->next on that can be transferred where they lie; 0: none.
 static uint64_t in_place(const struct job *job)
 {
@@ -350,7 +346,7 @@ static bool make_request(struct server *server, struct job *job, struct request 
     const struct leat_file *file = job->task->request->file;
     uint64_t bytes = in_place(job);
     bool staged = bytes == 0;
-    if (staged && !slot_ready(server->lane))
+    if (staged && server->lane->slot[server->lane->next].state == SLOT_READING)
         return false;
     struct request *request =
         &server->ring->request[server->ring->free[--server->ring->free_count]];
@@ -381,27 +377,46 @@ static bool make_request(struct server *server, struct job *job, struct request 
     return true;
 }
 
-// ---- Writes: what is no whole page ----
+// ---- What no direct request can carry: through the page cache ----
 
-static int write_edge(struct server *server, struct job *job, uint64_t begin, uint64_t end)
+static int carry_edge(struct server *server, struct job *job, uint64_t begin, uint64_t end)
 {
-    const char *from = memory_at(job, begin);
+    char *memory = memory_at(job, begin), *at = memory;
     uint64_t done = 0;
     int error = 0;
     struct file_slot *slot = NULL;
     if (!file_memory_plain(&job->task->memory)) {
         error = file_slot_spare(server->lane, &slot);
-        if (!error)
-            error = file_slot_from_memory(server->lane, slot, from, end - begin);
+        if (!error && !reads(job))
+            error = file_slot_from_memory(server->lane, slot, memory, end - begin);
         if (!error)
             error = file_slot_wait(server->lane, slot);
-        from = slot ? slot->buffer : from;
+        at = slot ? slot->buffer : at;
     }
     if (!error)
-        error = file_task_pwrite(job->task, from, end - begin, begin, &done);
-    if (error)
+        error = reads(job) ? file_task_pread(job->task, at, end - begin, begin, &done)
+                           : file_task_pwrite(job->task, at, end - begin, begin, &done);
+    if (begin + done < end)
         stop(job, begin + done, error);
-    return error;
+    if (!slot || !reads(job) || !done)
+        return error;
+    int copied = file_slot_to_memory(server->lane, slot, 0, memory, done);
+    if (!copied)
+        copied = file_slot_wait(server->lane, slot);
+    if (copied)
+        stop_told(job, begin, copied);
+    return error ? error : copied;
+}
+
+// The last block that an offset can have passes 2^63.
+static void read_last_block(struct server *server, struct job *job)
+{
+    uint64_t last = down(INT64_MAX, job->task->request->file->offset_alignment);
+    if (job->end <= last)
+        return;
+    last = last > job->next ? last : job->next;
+    carry_edge(server, job, last, job->end);
+    job->end = last;
 }
 
 // Before a write's first request and after its last one.
@@ -411,16 +426,16 @@ static void write_edges(struct server *server, struct job *job, uint64_t from)
     unit = unit > PAGE_BYTES ? unit : PAGE_BYTES;
     uint64_t end = job->end, head = up(from, unit), tail = down(end, unit);
     if (head > tail || head > end) {
-        write_edge(server, job, from, end);
+        carry_edge(server, job, from, end);
         job->next = job->end;
         return;
     }
     job->next = head;
     job->end = tail;
-    if (head > from && write_edge(server, job, from, head))
+    if (head > from && carry_edge(server, job, from, head))
         return;
     if (end > tail)
-        write_edge(server, job, tail, end);
+        carry_edge(server, job, tail, end);
 }
 
 // ---- Serving ----
@@ -446,8 +461,22 @@ static void begin_job(struct server *server, struct file_task *task)
     int error = file_memory_plain(&task->memory) ? 0 : file_lane_use(server->lane, &task->memory);
     if (error)
         stop_told(job, job->next, error);
-    else if (!reads(job))
+    else if (reads(job))
+        read_last_block(server, job);
+    else
         write_edges(server, job, job->next);
+    job->direct_begin = job->next;
+    job->direct_end = job->end;
+}
+
+// Of the bytes from `begin` to `reached`, what went through the page cache is its.
+static void book(const struct job *job, struct file_task *task, uint64_t begin, uint64_t reached)
+{
+    uint64_t from = job->direct_begin > begin ? job->direct_begin : begin;
+    uint64_t to = job->direct_end < reached ? job->direct_end : reached;
+    uint64_t direct = from < to ? to - from : 0;
+    file_task_book(task, FILE_ODIRECT, direct);
+    file_task_book(task, FILE_BUFFERED, reached - begin - direct);
 }
 
 static void end_job(struct server *server, struct job *job)
@@ -472,7 +501,7 @@ static void end_job(struct server *server, struct job *job)
         file_transfer_fail(task->request->file, error, task->request->call.operation, reached,
                            end - reached);
     task->done += reached - begin;
-    file_task_book(task, FILE_ODIRECT, reached - begin);
+    book(job, task, begin, reached);
     file_task_over(server->lane, task, error);
 }
 

@@ -58,15 +58,24 @@ leat_file *way_open(const struct way *way, const struct stage *stage, int flags)
     return stage_open(stage, &options);
 }
 
-void way_check_bytes(const struct way *way, leat_file *file, uint64_t bytes)
+void way_check_written(const struct way *way, leat_file *file, uint64_t bytes, uint64_t edges)
 {
     leat_file_info info = {.size = sizeof info};
     stage_ok(leat_file_info_get(file, NULL, &info));
+    bool direct = !strcmp(way->path, file_paths[FILE_ODIRECT]->name);
     for (int i = 0; i < LEAT_FILE_PATHS; i++) {
-        bool its = !strcmp(info.path[i].name, way->path);
-        if (info.path[i].bytes != (its ? bytes : 0))
+        uint64_t wanted = i == FILE_ODIRECT && direct ? bytes - edges
+                          : i != FILE_BUFFERED        ? 0
+                          : direct                    ? edges
+                                                      : bytes;
+        if (info.path[i].bytes != wanted)
             fail_msg("%s: %llu bytes by %s, %llu expected", way->name,
                      (unsigned long long)info.path[i].bytes, info.path[i].name,
-                     (unsigned long long)(its ? bytes : 0));
+                     (unsigned long long)wanted);
     }
+}
+
+void way_check_bytes(const struct way *way, leat_file *file, uint64_t bytes)
+{
+    way_check_written(way, file, bytes, 0);
 }

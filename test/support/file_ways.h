@@ -32,5 +32,7 @@ void way_end(const struct way *way, struct stage *stage, struct fake_copies *fak
 leat_file *way_open(const struct way *way, const struct stage *stage, int flags);
 /* So many bytes have gone by the way's path, of this file, and none by others. */
 void way_check_bytes(const struct way *way, leat_file *file, uint64_t bytes);
+/* The same of writes, of which `edges` are in no whole page: these go through the page cache. */
+void way_check_written(const struct way *way, leat_file *file, uint64_t bytes, uint64_t edges);
 
 #endif

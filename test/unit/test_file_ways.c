@@ -90,6 +90,35 @@ static void ends_are_short_counts(void **state)
     each_way(*state, read_ends);
 }
 
+// Reads of the last block that an offset can have find nothing there, and spoil nothing.
+static void read_at_the_last_offset(const struct way *way, struct stage *stage)
+{
+    const uint64_t last = INT64_MAX;
+    stage_fill(stage, 100000);
+    leat_file *file = way_open(way, stage, LEAT_FILE_READ);
+    stage_read_checked(stage, file, last - 10, 10, 0);
+    stage_read_checked(stage, file, last - 1000000, 1000000, 0);
+    stage_read_checked(stage, file, last - 1000, 0, 0);
+    leat_file_range range[4];
+    for (uint64_t i = 0; i < 4; i++)
+        range[i] = (leat_file_range){
+            .file_offset = last - 4000 + i * 1000, .bytes = 500, .buffer = stage_buffer(stage)};
+    const leat_file_call call = {.size = sizeof call, .ranges = range, .range_count = 4};
+    leat_file_request *request = NULL;
+    uint64_t done = 77;
+    stage_ok(leat_file_start(file, &call, &request));
+    stage_ok(leat_file_wait(request, -1, &done));
+    assert_int_equal(done, 0);
+    stage_read_checked(stage, file, 0, 100000, 100000);
+    way_check_bytes(way, file, 100000);
+    stage_ok(leat_file_close(file));
+}
+
+static void reads_at_the_last_offset_are_empty(void **state)
+{
+    each_way(*state, read_at_the_last_offset);
+}
+
 static void write_whole(const struct way *way, struct stage *stage)
 {
     unlink(stage->path);
@@ -99,7 +128,7 @@ static void write_whole(const struct way *way, struct stage *stage)
     stage_ok(leat_file_write(file, stage_buffer(stage), 0, FILE_BYTES, &done));
     assert_int_equal(done, FILE_BYTES);
     stage_check_file(stage, FILE_BYTES);
-    way_check_bytes(way, file, FILE_BYTES);
+    way_check_written(way, file, FILE_BYTES, FILE_BYTES % 4096);
     stage_ok(leat_file_sync(file));
     stage_read_checked(stage, file, 0, FILE_BYTES + 9, FILE_BYTES);
     stage_ok(leat_file_close(file));
@@ -110,23 +139,32 @@ static void writes_of_a_new_file(void **state)
     each_way(*state, write_whole);
 }
 
+// Of a write from `begin` to `end`: what is no whole page.
+static uint64_t edge_bytes(uint64_t begin, uint64_t end)
+{
+    uint64_t head = (begin + 4095) / 4096 * 4096, tail = end / 4096 * 4096;
+    return head > tail ? end - begin : (head - begin) + (end - tail);
+}
+
 // Into a file of zeros, piece by piece, in an order in which neighbours share pages.
 static void write_pieces(const struct way *way, struct stage *stage)
 {
     static const uint64_t cuts[] = {0,     1,      511,    4096,   5000,    8191,
                                     70000, 262144, 262145, 900000, 1048576, FILE_BYTES};
     const size_t pieces = sizeof cuts / sizeof *cuts - 1;
+    uint64_t edges = 0;
     unlink(stage->path);
     leat_file *file = way_open(way, stage, LEAT_FILE_WRITE | LEAT_FILE_CREATE);
     stage_ok(leat_file_resize(file, FILE_BYTES));
     for (size_t i = 0; i < pieces; i++) {
         size_t piece = i * 5 % pieces;
         uint64_t bytes = cuts[piece + 1] - cuts[piece], done = 0;
+        edges += edge_bytes(cuts[piece], cuts[piece + 1]);
         stage_stamp(stage, cuts[piece], bytes);
         stage_ok(leat_file_write(file, stage_buffer(stage), cuts[piece], bytes, &done));
         assert_int_equal(done, bytes);
     }
-    way_check_bytes(way, file, FILE_BYTES);
+    way_check_written(way, file, FILE_BYTES, edges);
     stage_ok(leat_file_close(file));
     stage_check_file(stage, FILE_BYTES);
 }
@@ -173,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reads_of_any_shape, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(ends_are_short_counts, stage_begin, stage_end),
+        cmocka_unit_test_setup_teardown(reads_at_the_last_offset_are_empty, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(writes_of_a_new_file, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(writes_of_any_shape_leave_their_neighbours, stage_begin,
                                         stage_end),
