@@ -176,6 +176,10 @@ void root_count_ready(struct root *root)
 {
     if (++root->ready_count != root->options.rank_count || root->broken)
         return;
+    // Nobody else may join, so strangers have nothing to gain by a connection any more.
+    close(root->listener);
+    root->listener = -1;
+    root->deaf = false;
     const struct hello_event start = {.kind = HELLO_START};
     root_tell_all(root, &start);
     pthread_mutex_lock(&root->lock);

@@ -40,7 +40,8 @@ struct root_rank {
 struct root {
     struct root_options options;
     struct segment_head *head; /* of rank 0's host */
-    int listener, epoll, wake_fd, told_fd;
+    int listener;              /* -1 once the job has begun */
+    int epoll, wake_fd, told_fd;
     pthread_t thread;
     pthread_mutex_t
         lock; /* of what rank 0 and the thread both look at: the next six, and `ready` */

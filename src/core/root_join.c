@@ -195,7 +195,10 @@ static bool try_address(struct root_link *link, const struct hello_claim *claim,
     if (*error) {
         const char *remedy = leat_descriptor_remedy(-*error);
         leat_fail(*error, "cannot reach the root (rank 0) at %s: %s%s", link->address,
-                  strerror(-*error), *remedy ? remedy : "; is rank 0 started?");
+                  strerror(-*error),
+                  *remedy ? remedy
+                          : "; is rank 0 started? It does not listen any more once "
+                            "the job has begun");
         return *remedy != 0;
     }
     root_watch_link(link->fd, 30);

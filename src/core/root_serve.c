@@ -164,8 +164,10 @@ static void *serve(void *argument)
         int count = epoll_wait(root->epoll, events, EVENTS, root->stranger_count ? 250 : -1);
         for (int i = 0; i < count; i++) {
             struct root_peer *peer = events[i].data.ptr;
-            if (!peer)
+            if (!peer && root->listener >= 0)
                 accept_one(root);
+            else if (!peer)
+                continue; // of this round, from before the job has begun
             else if (events[i].data.ptr == (void *)&root->wake_fd)
                 going_on = obey_rank_0(root);
             else if (peer->fd >= 0)

@@ -111,19 +111,25 @@ static void test_two_jobs_at_once_never_meet(void **state)
     int ports[2] = {root_free_port(), root_free_port()};
     static const char *const keys[2] = {"the key of the first job", "the key of the other one"};
     static struct started stray;
-    for (int i = 0; i < 4; i++)
-        root_start(&ranks[i], &(struct root_rank_options){.port = ports[i / 2],
-                                                          .rank = i % 2,
-                                                          .size = 2,
-                                                          .key = keys[i / 2],
-                                                          .role = i % 2 ? "idle" : "watch"});
+    static const int order[4] = {0, 2, 3, 1}; // the first job's rank 1 last
+    for (int i = 0; i < 4; i++) {
+        if (i == 3) {
+            // One that has the key of the other job is in neither.
+            root_start(&stray,
+                       &(struct root_rank_options){
+                           .port = ports[0], .rank = 1, .size = 2, .key = keys[1], .role = "sum"});
+            expect_status(&stray, root_finish(&stray), 3);
+            root_expect(&stray, "the same LEAT_JOB_KEY");
+        }
+        int at = order[i];
+        root_start(&ranks[at], &(struct root_rank_options){.port = ports[at / 2],
+                                                           .rank = at % 2,
+                                                           .size = 2,
+                                                           .key = keys[at / 2],
+                                                           .role = at % 2 ? "idle" : "watch"});
+    }
     for (int i = 0; i < 4; i++)
         root_await(&ranks[i], "open ");
-    // One that has the key of the other job is in neither.
-    root_start(&stray, &(struct root_rank_options){
-                           .port = ports[0], .rank = 1, .size = 2, .key = keys[1], .role = "sum"});
-    expect_status(&stray, root_finish(&stray), 3);
-    root_expect(&stray, "the same LEAT_JOB_KEY");
     // The end of one job is not the other's.
     kill(ranks[1].pid, SIGKILL);
     root_finish(&ranks[1]);
@@ -177,6 +183,16 @@ static int knock(int port)
     }
     fail_msg("nobody listens at port %d", port);
     return -1;
+}
+
+static void expect_closed(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    close(fd);
 }
 
 static void send_bytes(int fd, const void *bytes, size_t count)
@@ -337,7 +353,7 @@ static void test_strangers_neither_join_nor_stop_a_job_that_forms(void **state)
     struct visit overheard = overheard_visit();
     int port = root_free_port();
     root_start(&ranks[0],
-               &(struct root_rank_options){.port = port, .rank = 0, .size = 2, .role = "watch"});
+               &(struct root_rank_options){.port = port, .rank = 0, .size = 3, .role = "watch"});
     int half = knock(port);
     send_bytes(half, overheard.hello.byte, 20);
     with_wrong_key(port);
@@ -345,33 +361,41 @@ static void test_strangers_neither_join_nor_stop_a_job_that_forms(void **state)
     with_garbage(port);
     with_another_build(port);
     replay(port, &overheard);
-    struct visit other_size = visitor(1, 3, ROOT_KEY), too_high = visitor(2, 2, ROOT_KEY);
-    expect_refusal(port, &other_size, "LEAT_SIZE is 3 there and 2 here");
-    expect_refusal(port, &too_high, "LEAT_RANK is 2");
+    struct visit other_size = visitor(1, 2, ROOT_KEY), too_high = visitor(3, 3, ROOT_KEY);
+    expect_refusal(port, &other_size, "LEAT_SIZE is 2 there and 3 here");
+    expect_refusal(port, &too_high, "LEAT_RANK is 3");
+    setenv("LEAT_LOG", "info", 1);
     root_start(&ranks[1],
-               &(struct root_rank_options){.port = port, .rank = 1, .size = 2, .role = "idle"});
-    root_await(&ranks[0], "open ");
-    root_await(&ranks[1], "open ");
-    struct visit twice = visitor(1, 2, ROOT_KEY), root_twice = visitor(0, 2, ROOT_KEY);
+               &(struct root_rank_options){.port = port, .rank = 1, .size = 3, .role = "idle"});
+    unsetenv("LEAT_LOG");
+    root_await(&ranks[1], "joined the job of 3 ranks");
+    struct visit twice = visitor(1, 3, ROOT_KEY), root_twice = visitor(0, 3, ROOT_KEY);
     expect_refusal(port, &twice, "rank 1 is in the job already, from 127.0.0.1:");
     expect_refusal(port, &root_twice, "LEAT_RANK is 0");
     with_garbage(port);
-    // Half a hello has its deadline.
+    root_start(&ranks[2],
+               &(struct root_rank_options){.port = port, .rank = 2, .size = 3, .role = "idle"});
+    for (int rank = 0; rank < 3; rank++)
+        root_await(&ranks[rank], "open ");
+    expect_closed(port);
+    // Half a hello has its deadline, also then.
     struct hello_channel plain = {.expected = HELLO_CHALLENGE};
     listen_to_the_end(half, &plain, &right_key);
-    kill(ranks[1].pid, SIGKILL);
-    root_finish(&ranks[1]);
+    for (int rank = 1; rank < 3; rank++) {
+        kill(ranks[rank].pid, SIGKILL);
+        root_finish(&ranks[rank]);
+    }
     expect_status(&ranks[0], root_finish(&ranks[0]), 0);
     root_expect(&ranks[0], "wait -104");
     // Each misdeed is named once, with the address it came from.
     static const char *const misdeeds[] = {"it does not have this job's key",
                                            "what it sent is no hello of leat",
                                            "\"leat 9.8.7 layout 6\"",
-                                           "LEAT_SIZE is 3 there and 2 here",
+                                           "LEAT_SIZE is 2 there and 3 here",
                                            "rank 1 is in the job already, from",
                                            "did not prove the job's key within 5 s",
                                            "version 9 of the hello",
-                                           "LEAT_RANK is 2"};
+                                           "LEAT_RANK is 3"};
     for (size_t i = 0; i < sizeof misdeeds / sizeof *misdeeds; i++)
         if (root_count(ranks[0].text, misdeeds[i]) != 1)
             fail_msg("\"%s\" is not once in: %s", misdeeds[i], ranks[0].text);
