@@ -113,6 +113,8 @@ for path in cufile mapped; do
     expect 1 write "$scratch/k" --require $path --pattern zeros --bytes 64K
     says err "$path"
     [ "$(cat "$scratch/k")" = k ] || fail "$what: the file is lost"
+    expect 1 write "$scratch/absent" --require $path --pattern zeros --bytes 64K
+    [ ! -e "$scratch/absent" ] || fail "$what: a file is made"
 done
 expect 0 write "$scratch/k" --pattern zeros --bytes 1 --stats
 says out "k: 1 byte written"
