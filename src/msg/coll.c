@@ -396,6 +396,10 @@ void msg_collective_describe(const struct msg_request *request, char *text, size
     int length = snprintf(text, bytes, "%s (%s) waits for",
                           coll_kind_name((enum leat_collective_kind)schedule->call.kind),
                           schedule->algorithm->name);
+    if (length > 0 && (size_t)length < bytes && schedule->algorithm->phase[0] == coll_words) {
+        coll_words_describe(schedule, text + length, bytes - (size_t)length);
+        return;
+    }
     const char *separator = " ";
     for (int slot = 0; slot < schedule->slot_count; slot++) {
         const struct msg_request *part = &schedule->slot[slot];
@@ -407,4 +411,6 @@ void msg_collective_describe(const struct msg_request *request, char *text, size
                            (int)part->peer, part->kind == REQUEST_SEND ? "receive" : "send");
         separator = ", ";
     }
+    if (*separator == ' ' && length > 0 && (size_t)length < bytes)
+        snprintf(text + length, bytes - (size_t)length, " this rank to go on with it");
 }

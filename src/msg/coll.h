@@ -196,6 +196,8 @@ enum coll_step_result coll_words(struct msg_schedule *schedule);
 bool coll_words_spin(struct msg_schedule *schedule);
 /* It is over: the next one may go on, also after a failure. */
 void coll_words_end(struct msg_schedule *schedule);
+/* " rank 1, 3 to call for it": whom one that goes this way waits for. */
+void coll_words_describe(const struct msg_schedule *schedule, char *text, size_t bytes);
 
 /* ---- coll_trinary.c ---- */
 /* Whether the communicator's ranks are a torus with trees. */

@@ -16,6 +16,7 @@
 #include "msg/wait.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define WORDS_COMMS           16
@@ -304,6 +305,29 @@ bool coll_words_spin(struct msg_schedule *schedule)
             return true;
         }
     return false;
+}
+
+void coll_words_describe(const struct msg_schedule *schedule, char *text, size_t bytes)
+{
+    if (schedule->engine->net->ops->reduce) {
+        snprintf(text, bytes, " the network, which does not say who has not called for it");
+        return;
+    }
+    // Lines that are written to next still may hold what somebody has to read.
+    bool early = schedule->i < schedule->rank_count;
+    uint64_t counter = schedule->from - early;
+    size_t used = 0;
+    for (int rank = 0; rank < schedule->rank_count && used < bytes; rank++) {
+        if (rank == schedule->rank || (!early && !wants(schedule, rank)) ||
+            __atomic_load_n(&own_line(schedule, rank, counter)->counter, __ATOMIC_ACQUIRE) ==
+                counter)
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%d", used ? ", " : " rank ",
+                                 msg_comm_job_rank(schedule->comm, rank));
+    }
+    if (used < bytes)
+        snprintf(text + used, bytes - used, "%s",
+                 used ? " to call for it" : " an earlier collective of this rank to end");
 }
 
 void coll_words_end(struct msg_schedule *schedule)

@@ -44,7 +44,7 @@ static void add_request(struct text *text, const struct msg_request *request)
 {
     unsigned long long bytes = request->data.bytes;
     if (request->kind == REQUEST_COLLECTIVE) {
-        char what[160];
+        char what[240];
         msg_collective_describe(request, what, sizeof what);
         add(text, "%s", what);
         return;
@@ -163,6 +163,7 @@ void msg_report_waiting(const struct msg_waiter *waiter, uint64_t now_ns)
     add(&text, ", for %.0f s now", (double)(now_ns - waiter->begin_ns) * 1e-9);
     add_unexpected(&text, engine);
     if (engine->job)
-        leat_log(engine->job->config.log_level, LOG_WARN, engine->net->rank, "waits for %s",
-                 buffer);
+        // A collective's text says itself that it waits.
+        leat_log(engine->job->config.log_level, LOG_WARN, engine->net->rank, "%s%s",
+                 waiter->request->kind == REQUEST_COLLECTIVE ? "" : "waits for ", buffer);
 }

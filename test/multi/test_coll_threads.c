@@ -240,6 +240,39 @@ static void calls_that_do_not_fit_are_named(void **state)
     ranks_run(2, differ, NULL);
 }
 
+// Rank 0 calls for a barrier, and the others only once it has said whom it waits for.
+static void wait_in_vain(struct rank_thread *self)
+{
+    leat_comm *comm = NULL;
+    leat_request request, *pointer = &request;
+    const leat_collective_options barrier = {.size = sizeof barrier, .kind = LEAT_BARRIER};
+    const leat_data go = {.bytes = 0};
+    leat_comm_split(self->job, NULL, &comm);
+    if (self->rank == 0) {
+        int error = leat_collective(comm, &barrier, &request);
+        if (!error)
+            error = leat_request_wait(&pointer, 1, LEAT_WAIT_ALL, 0.02, NULL);
+        rank_check(self,
+                   error == -ETIMEDOUT && strstr(leat_error_detail(),
+                                                 "barrier (words) waits for rank 1, 2 to call for "
+                                                 "it"),
+                   "%d: %s", error, leat_error_detail());
+        for (int rank = 1; rank < self->rank_count; rank++)
+            leat_send(comm, go, rank, 5, 0, NULL);
+        error = leat_request_wait(&pointer, 1, LEAT_WAIT_ALL, -1, NULL);
+        rank_check(self, error == 0, "%s", leat_error_detail());
+        return;
+    }
+    leat_recv(comm, go, 0, 5, NULL, NULL);
+    rank_check(self, leat_collective(comm, &barrier, NULL) == 0, "%s", leat_error_detail());
+}
+
+static void one_that_waits_says_for_whom(void **state)
+{
+    (void)state;
+    ranks_run(3, wait_in_vain, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +280,7 @@ int main(void)
         cmocka_unit_test(several_at_a_time_are_exact),
         cmocka_unit_test(every_communicator_gives_the_same_bits),
         cmocka_unit_test(no_rank_runs_over_what_another_reads),
+        cmocka_unit_test(one_that_waits_says_for_whom),
         cmocka_unit_test(calls_that_do_not_fit_are_named),
     };
     return cmocka_run_group_tests_name("collectives of threads", tests, NULL, NULL);
