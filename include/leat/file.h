@@ -237,7 +237,8 @@ typedef struct leat_file_cut {
     uint64_t requests_per_task, request_bytes;
 } leat_file_cut;
 
-/* By the settings in force; no I/O. */
+/* A read of `bytes` from the beginning, into memory of the job's device, by the settings and the
+ * path in force; reads nothing. */
 LEAT_API int leat_file_cut_get(leat_file *file, uint64_t bytes, leat_file_cut *cut);
 
 #ifdef __cplusplus

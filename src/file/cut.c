@@ -6,6 +6,7 @@
 // at pages of the file, so that no two tasks share one. Advantage: a call's threads never meet in a
 // page or a block. Disadvantage: all of a call's tasks are made before the first one begins.
 
+#include "device/ops.h"
 #include "file/internal.h"
 #include "file/ranges.h"
 
@@ -47,13 +48,13 @@ static uint64_t cut(uint64_t offset, uint64_t rest, uint64_t task_bytes)
 
 // A call through the page cache is cut finer than the setting says where there would be less than
 // two tasks a thread.
-static uint64_t task_bytes(const struct leat_file *file, int row, const struct file_need *need)
+uint64_t file_task_bytes(const struct leat_file *file, int row, uint64_t bytes)
 {
     uint64_t liked = file_paths[row]->task_bytes;
     uint64_t most = liked > file->task_bytes ? liked : file->task_bytes;
     if (row != FILE_BUFFERED)
         return most;
-    uint64_t share = need->bytes / (2 * (uint64_t)file_pool_lanes(file->pool));
+    uint64_t share = bytes / (2 * (uint64_t)file_pool_lanes(file->pool));
     share = (share + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     share = share > LEAST_BYTES ? share : LEAST_BYTES;
     return share < most ? share : most;
@@ -135,7 +136,7 @@ static int plan_ranges(struct leat_file_request *request, const struct file_need
     if (request->call.operation != LEAT_FILE_OP_READ || request->call.range_count < 2)
         return 0;
     struct file_ranges_rule rule = {.small_bytes = small_bytes(&request->memory[0]),
-                                    .slot_bytes = file->job->config.file_buffer_bytes,
+                                    .slot_bytes = file_slot_bytes(file->job),
                                     .gap_bytes = config->file_gap_bytes,
                                     .lanes = (uint32_t)file_pool_lanes(file->pool)};
     uint64_t limit = file_ranges_small(&rule);
@@ -164,19 +165,56 @@ int file_request_cut(struct leat_file_request *request)
 {
     struct file_need need = whole_need(request);
     const struct file_memory *last = NULL;
-    uint64_t small = 0;
+    uint64_t small = 0, size = 0;
     int row = -1, error = plan_ranges(request, &need, &small);
     size_t room = request->task_count;
     for (size_t i = 0; i < request->call.range_count && !error; i++) {
         need.memory = &request->memory[i];
         if (!request->call.ranges[i].bytes || is_small(request, i, small))
             continue;
-        if (!last || !same_memory(last, need.memory))
+        if (!last || !same_memory(last, need.memory)) {
             row = file_choose(request->file, &need, NULL);
+            size = row < 0 ? 0 : file_task_bytes(request->file, row, need.bytes);
+        }
         last = need.memory;
-        error = row < 0 ? row
-                        : cut_range(request, i, row, task_bytes(request->file, row, &need), &room);
+        error = row < 0 ? row : cut_range(request, i, row, size, &room);
     }
     request->pending = request->task_count;
     return error;
+}
+
+// The row that memory of the job's device would take; where it can take none, the one that is asked
+// for.
+static int row_of(struct leat_file *file, uint64_t bytes)
+{
+    struct file_memory memory = {.kind = COPIES_HOST, .gpu = -1};
+    leat_device_info device = {.size = sizeof device};
+    if (!leat_device_info_get(file->job, &device) && device.number >= 0)
+        memory = (struct file_memory){.kind = COPIES_DEVICE, .gpu = device.number};
+    const struct file_need need = {
+        .operation = LEAT_FILE_OP_READ, .memory = &memory, .bytes = bytes, .extent = bytes};
+    int row = file_choose(file, &need, NULL);
+    if (row >= 0)
+        return row;
+    return file->compat == COMPAT_OFF ? FILE_CUFILE
+           : file->require >= 0       ? file->require
+                                      : FILE_BUFFERED;
+}
+
+int leat_file_cut_get(leat_file *file, uint64_t bytes, leat_file_cut *cut)
+{
+    int error = leat_need(cut, "leat_file_cut_get", "cut");
+    if (!error)
+        error = leat_need(file, "leat_file_cut_get", "file");
+    if (!error)
+        error = file_enter(file);
+    if (error)
+        return error;
+    uint64_t size = file_task_bytes(file, row_of(file, bytes), bytes);
+    leat_file_cut made = {.tasks = bytes / size + (bytes % size != 0),
+                          .task_bytes = bytes < size ? bytes : size};
+    file_cufile_cut(file->job, made.task_bytes, &made);
+    *cut = made;
+    file_leave(file);
+    return 0;
 }

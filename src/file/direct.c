@@ -41,7 +41,7 @@ static int odirect_can(struct leat_file *file, const struct file_need *need,
                        char reason[LEAT_REASON])
 {
     bool automatic = file->direct == DIRECT_AUTO && file->require != FILE_ODIRECT;
-    uint64_t slot = file->job->config.file_buffer_bytes;
+    uint64_t slot = file_slot_bytes(file->job);
     if (automatic && need->operation == LEAT_FILE_OP_WRITE)
         return say(reason, -ENOTSUP, "writes go through the page cache unless direct is on");
     if (!file->offset_alignment)

@@ -400,18 +400,3 @@ int leat_file_resize(leat_file *file, uint64_t bytes)
     file_leave(file);
     return error;
 }
-
-int leat_file_cut_get(leat_file *file, uint64_t bytes, leat_file_cut *cut)
-{
-    int error = leat_need(cut, "leat_file_cut_get", "cut");
-    if (!error)
-        error = enter_open(file, "leat_file_cut_get", false);
-    if (error)
-        return error;
-    leat_file_cut made = {.tasks = bytes / file->task_bytes + (bytes % file->task_bytes != 0),
-                          .task_bytes = bytes < file->task_bytes ? bytes : file->task_bytes};
-    file_cufile_cut(file->job, made.task_bytes, &made);
-    *cut = made;
-    file_leave(file);
-    return 0;
-}

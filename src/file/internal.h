@@ -223,6 +223,8 @@ void file_request_free(struct leat_file_request *request);
  * need not be open for it. */
 int file_question_take(const struct leat_file *file, const leat_file_call *question,
                        leat_file_call *full);
+/* How long the tasks of a call are that goes by that row (cut.c). */
+uint64_t file_task_bytes(const struct leat_file *file, int row, uint64_t bytes);
 /* Makes its tasks (cut.c). */
 int file_request_cut(struct leat_file_request *request);
 /* When something it waits for last moved. */
@@ -266,6 +268,8 @@ void file_pool_close(struct leat_job *job);
 void file_pool_add(struct file_pool *pool, struct leat_file *file);
 void file_pool_remove(struct leat_file *file);
 int file_pool_lanes(const struct file_pool *pool);
+/* Of each slot of its lanes: LEAT_FILE_BUFFER in whole pages, so that direct requests fit. */
+uint64_t file_slot_bytes(const struct leat_job *job);
 /* When a task of any call last moved a byte. */
 uint64_t file_pool_moved(struct file_pool *pool);
 void file_pool_stamp(struct file_pool *pool, uint64_t now_ns);

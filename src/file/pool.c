@@ -89,6 +89,11 @@ int file_pool_lanes(const struct file_pool *pool)
     return pool->limit;
 }
 
+uint64_t file_slot_bytes(const struct leat_job *job)
+{
+    return (job->config.file_buffer_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
 uint64_t file_pool_moved(struct file_pool *pool)
 {
     return __atomic_load_n(&pool->moved_ns, __ATOMIC_RELAXED);
@@ -181,8 +186,7 @@ static int start_lane(struct file_pool *pool)
                                .number = pool->lane_count,
                                .gpu = -1,
                                .slot_count = config->file_buffers,
-                               .slot_bytes = (config->file_buffer_bytes + PAGE_BYTES - 1) /
-                                             PAGE_BYTES * PAGE_BYTES};
+                               .slot_bytes = file_slot_bytes(pool->job)};
     int error = pthread_create(&lane->thread, NULL, work, lane);
     if (error) {
         free(lane);

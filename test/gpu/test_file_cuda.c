@@ -162,7 +162,8 @@ static void write_by(const struct stage *stage, const char *path, enum file_row 
     cuda_ok(cudaMemcpy(memory + 8, stage->buffer, FILE_BYTES, cudaMemcpyDefault));
     stage_ok(leat_file_write(file, (leat_buffer){.address = memory + 8}, 0, FILE_BYTES, &done));
     assert_int_equal(done, FILE_BYTES);
-    assert_int_equal(went(file, row), FILE_BYTES);
+    // The end that is no whole page goes through the page cache.
+    assert_int_equal(went(file, row), FILE_BYTES - (row == FILE_ODIRECT ? FILE_BYTES % 4096 : 0));
     stage_ok(leat_file_sync(file));
     stage_check_file(stage, FILE_BYTES);
     cuda_ok(cudaFree(memory));

@@ -433,10 +433,11 @@ static void its_settings_are_told(void **state)
     assert_int_equal(leat_cufile_info_get(stage->job, &info), -EINVAL);
 }
 
-static void check_cut(const struct stage *stage, uint64_t task, uint64_t bytes, uint64_t tasks,
-                      uint64_t requests, uint64_t request_bytes)
+static void check_cut(const struct stage *stage, const char *require, uint64_t task, uint64_t bytes,
+                      uint64_t tasks, uint64_t requests, uint64_t request_bytes)
 {
-    const leat_file_options options = {.size = sizeof options, .task_bytes = task};
+    const leat_file_options options = {
+        .size = sizeof options, .task_bytes = task, .require = require};
     leat_file *file = stage_open(stage, &options);
     leat_file_cut cut;
     stage_ok(leat_file_cut_get(file, bytes, &cut));
@@ -449,13 +450,13 @@ static void check_cut(const struct stage *stage, uint64_t task, uint64_t bytes, 
 static void transfers_are_cut_as_it_says(void **state)
 {
     const uint64_t mib = 1 << 20, gib = 1 << 30;
-    check_cut(*state, 4 * mib, gib, 256, 1, 4 * mib);
-    check_cut(*state, gib, gib, 1, 4, 256 * mib);
-    check_cut(*state, gib, 16 * mib, 1, 2, 8 * mib);
-    check_cut(*state, gib, 15 * mib, 1, 1, 15 * mib);
+    check_cut(*state, "cufile", 4 * mib, gib, 256, 1, 4 * mib);
+    check_cut(*state, "cufile", gib, gib, 1, 4, 256 * mib);
+    check_cut(*state, "cufile", gib, 16 * mib, 1, 2, 8 * mib);
+    check_cut(*state, "cufile", gib, 15 * mib, 1, 1, 15 * mib);
     setenv("FAKE_CUFILE_OPEN", "5001", 1);
     reopen(*state);
-    check_cut(*state, 4 * mib, gib, 256, 0, 0);
+    check_cut(*state, NULL, 4 * mib, gib, 256, 0, 0);
 }
 
 static void its_counters_are_told(void **state)

@@ -251,6 +251,63 @@ static void a_jobs_counts_have_the_paths_of_files(void **state)
     stage_ok(leat_file_close(file));
 }
 
+// What is told of a call's cut is how one is cut.
+static void a_cut_is_as_calls_are_cut(void **state)
+{
+    static const uint64_t sizes[] = {0, 1, 1500000, 3 << 20, 20 << 20};
+    struct stage *stage = *state;
+    stage_fill(stage, 20 << 20);
+    leat_file_options options = {
+        .size = sizeof options, .direct = "off", .task_bytes = UINT64_C(4) << 20};
+    leat_file *file = stage_open(stage, &options);
+    leat_file_cut cut;
+    uint64_t before = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        leat_file_range range = {.bytes = sizes[i], .buffer = stage_buffer(stage)};
+        const leat_file_call call = {.size = sizeof call, .ranges = &range, .range_count = 1};
+        leat_file_request *request = NULL;
+        leat_file_info info = {.size = sizeof info};
+        stage_ok(leat_file_start(file, &call, &request));
+        stage_ok(leat_file_wait(request, -1, NULL));
+        stage_ok(leat_file_info_get(file, NULL, &info));
+        stage_ok(leat_file_cut_get(file, sizes[i], &cut));
+        assert_int_equal(cut.tasks, info.path[FILE_BUFFERED].operations - before);
+        before = info.path[FILE_BUFFERED].operations;
+    }
+    stage_ok(leat_file_cut_get(file, UINT64_C(1) << 30, &cut));
+    assert_int_equal(cut.tasks, 256);
+    assert_int_equal(cut.task_bytes, 4 << 20);
+    stage_ok(leat_file_close(file));
+}
+
+// A buffer of no whole pages is made one of whole pages.
+static void a_buffer_of_any_size_takes_direct_requests(void **state)
+{
+    struct stage *stage = *state;
+    stage_fill(stage, 2 << 20);
+    stage->job->config.file_buffer_bytes = 100000;
+    leat_file_options options = {.size = sizeof options, .direct = "on", .require = "odirect"};
+    leat_file *file = stage_open(stage, &options);
+    stage->shift = 3; // through the buffers
+    stage_read_checked(stage, file, 1, 1500000, 1500000);
+    leat_file_range range[8];
+    for (uint64_t i = 0; i < 8; i++) {
+        range[i] = (leat_file_range){
+            .file_offset = i * 60000, .bytes = 5000, .buffer = stage_buffer(stage)};
+        range[i].buffer.offset = i * 5000;
+    }
+    const leat_file_call call = {.size = sizeof call, .ranges = range, .range_count = 8};
+    leat_file_request *request = NULL;
+    uint64_t done = 0;
+    stage_ok(leat_file_start(file, &call, &request));
+    stage_ok(leat_file_wait(request, -1, &done));
+    assert_int_equal(done, 40000);
+    for (uint64_t i = 0; i < 40000; i++)
+        assert_int_equal(stage->buffer[3 + i], stage_byte(i / 5000 * 60000 + i % 5000));
+    stage->shift = 0;
+    stage_ok(leat_file_close(file));
+}
+
 static void a_buffer_is_registered_once(void **state)
 {
     struct stage *stage = *state;
@@ -365,6 +422,8 @@ int main(void)
         TEST(without_cufile_compat_off_is_an_error),
         TEST(a_file_says_what_it_is),
         TEST(a_jobs_counts_have_the_paths_of_files),
+        TEST(a_cut_is_as_calls_are_cut),
+        TEST(a_buffer_of_any_size_takes_direct_requests),
         TEST(a_buffer_is_registered_once),
         TEST(offsets_have_64_bits),
         TEST(a_read_of_5_gib_is_whole),
