@@ -75,7 +75,7 @@ static int map_launched(int *rank, struct segment **segment)
     error = leat_segment_map(own, segment);
     if (error) {
         close(own);
-        return error;
+        return leat_fail_in(error, "LEAT_JOB_FD=%d", fd);
     }
     if ((int)(*segment)->head->rank_count != size) {
         error = leat_fail(-EPROTO, "LEAT_SIZE is %d, the job has %u ranks", size,

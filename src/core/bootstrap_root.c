@@ -38,10 +38,15 @@ static int await_ranks(struct root_tie *own, uint64_t deadline_ns)
     if (error != -ETIMEDOUT)
         return error ? error : root_verdict(own->root);
     root_missing(own->root, missing, sizeof missing);
+    const char *local = root_local_address(own->root);
+    char reach[160] = "";
+    if (local)
+        snprintf(reach, sizeof reach, "; rank 0 listens at %s, which only this host reaches",
+                 local);
     return leat_fail(error,
                      "%s have not come to LEAT_ROOT=%s within %.3g s; start them with the same "
-                     "LEAT_ROOT, LEAT_SIZE and LEAT_JOB_KEY, or raise LEAT_TIMEOUT",
-                     missing, own->options.address, own->options.timeout_s);
+                     "LEAT_ROOT, LEAT_SIZE and LEAT_JOB_KEY, or raise LEAT_TIMEOUT%s",
+                     missing, own->options.address, own->options.timeout_s, reach);
 }
 
 static int arrive(struct tie *tie, struct leat_job *job, uint64_t deadline_ns)
@@ -93,7 +98,11 @@ static int read_environment(const struct config *config, struct root_options *op
 {
     *options =
         (struct root_options){.log_level = config->log_level, .timeout_s = config->timeout_s};
-    snprintf(options->address, sizeof options->address, "%s", getenv("LEAT_ROOT"));
+    const char *address = getenv("LEAT_ROOT");
+    if (strlen(address) >= sizeof options->address)
+        return leat_fail(-EINVAL, "LEAT_ROOT has %zu characters; at most %zu are taken",
+                         strlen(address), sizeof options->address - 1);
+    snprintf(options->address, sizeof options->address, "%s", address);
     int error = leat_environment_number("LEAT_SIZE", 1, 1 << 20, &options->rank_count);
     if (!error)
         error = leat_environment_number("LEAT_RANK", 0, options->rank_count - 1, &options->rank);

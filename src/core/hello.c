@@ -170,6 +170,12 @@ void hello_say(struct hello_channel *channel, const struct hello_event *event,
     seal_of(channel, channel->root, channel->sent++, frame->byte, bytes, frame->byte + bytes);
 }
 
+const char *hello_verb(uint32_t end)
+{
+    // The text of one that has died is a sentence of its own.
+    return end == END_DIED ? "" : end == END_FAILED ? "failed: " : "has left";
+}
+
 // ---- Taking ----
 
 static int other_wire(unsigned wire, const char *build)
@@ -196,7 +202,11 @@ static int check_header(const struct hello_channel *channel, const char *build, 
     const uint8_t *byte = channel->in.byte;
     size_t have = channel->in.bytes;
     if (memcmp(byte, magic, have < sizeof magic ? have : sizeof magic) != 0)
-        return leat_fail(-EPROTO, "what it sent is no hello of leat");
+        return leat_fail(-EPROTO, "%s",
+                         channel->root || channel->proven
+                             ? "what it sent is no hello of leat"
+                             : "something else than leat answers at this address; choose another "
+                               "port");
     if (have > 4 && byte[4] != HELLO_WIRE)
         return other_wire(byte[4], build);
     if (have > 5 && (byte[5] >= HELLO_KINDS || !may_say(channel, (enum hello_kind)byte[5])))

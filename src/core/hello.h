@@ -107,6 +107,9 @@ struct hello_channel {
 int hello_take(struct hello_channel *channel, const struct hello_key *key, const char *build,
                const uint8_t *bytes, size_t count, size_t *used, struct hello_event *event);
 
+/* What goes between "rank R " and the text of an end: "failed: ", or all there is to say. */
+const char *hello_verb(uint32_t end);
+
 /* Frames of the handshake, in its order. The nonces have to be new and from a generator that
  * nobody can foretell. */
 void hello_make(struct hello_channel *channel, const struct hello_claim *claim,

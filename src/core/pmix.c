@@ -431,7 +431,10 @@ int leat_bootstrap_pmix(const struct config *config, struct bootstrap *found)
     pmix_status_t status = library.init(&own->self, NULL, 0);
     if (status != PMIX_SUCCESS) {
         free(own);
-        return fail_call("joining the launcher", status);
+        fail_call("joining the launcher", status);
+        return leat_fail(-EREMOTEIO,
+                         "%s; unset PMIX_NAMESPACE and PMIX_RANK where no launcher runs",
+                         leat_error_detail());
     }
     watch_launcher();
     int error = join(own, config);

@@ -115,7 +115,8 @@ static void gone(struct root *root, struct root_peer *peer, enum hello_end end, 
     if (!root->started && !root->broken) {
         pthread_mutex_lock(&root->lock);
         root->broken = true;
-        snprintf(root->why, sizeof root->why, "rank %u %.300s", event.rank, text);
+        snprintf(root->why, sizeof root->why, "rank %u %s%.300s", event.rank, hello_verb(end),
+                 text);
         pthread_mutex_unlock(&root->lock);
         tell_rank_0(root);
     }
@@ -297,7 +298,9 @@ void root_hear(struct root *root, struct root_peer *peer)
         int error = hello_take(&peer->channel, &root->options.key, leat_build_id(), bytes + at,
                                (size_t)got - at, &used, &event);
         if (error && peer->rank >= 0) {
-            gone(root, peer, END_DIED, leat_error_detail());
+            char text[200];
+            snprintf(text, sizeof text, "was lost: %.180s", leat_error_detail());
+            gone(root, peer, END_DIED, text);
             return;
         }
         if (error) {

@@ -30,6 +30,10 @@ struct root_options {
 struct addrinfo;
 /* Free with freeaddrinfo. -EINVAL no HOST:PORT; -EHOSTUNREACH the name is unknown. */
 int root_resolve(const char *address, bool to_listen, struct addrinfo **found);
+/* An address that no other host reaches. */
+bool root_is_local(const struct sockaddr *address);
+/* HOST is a name that says nothing of that: neither an address nor localhost. */
+bool root_has_name(const char *address);
 void root_print_address(const struct sockaddr *address, socklen_t bytes,
                         char text[ROOT_ADDRESS_BYTES]);
 /* So that the kernel notices within the time-out that the other end cannot be reached. */
@@ -45,6 +49,8 @@ void root_ready(struct root *root);
 int root_told(const struct root *root);
 /* Which of the two, after that. */
 int root_verdict(struct root *root);
+/* Where it listens, if no other host reaches that; else NULL. */
+const char *root_local_address(const struct root *root);
 /* Names the ranks that have not come yet. */
 void root_missing(struct root *root, char *text, size_t bytes);
 /* Tells the others, with leat_close's reason or NULL. */

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "core/root.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -55,6 +56,27 @@ int root_resolve(const char *address, bool to_listen, struct addrinfo **found)
                          address);
     }
     return 0;
+}
+
+bool root_is_local(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in plain;
+        memcpy(&plain, address, sizeof plain);
+        return ntohl(plain.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    struct sockaddr_in6 wide;
+    memcpy(&wide, address, sizeof wide);
+    return IN6_IS_ADDR_LOOPBACK(&wide.sin6_addr);
+}
+
+bool root_has_name(const char *address)
+{
+    char host[256], port[8];
+    struct in6_addr number;
+    return !split(address, host, port) && inet_pton(AF_INET, host, &number) != 1 &&
+           inet_pton(AF_INET6, host, &number) != 1 && !strstr(host, "localhost") &&
+           !strstr(host, "loopback");
 }
 
 void root_print_address(const struct sockaddr *address, socklen_t bytes,

@@ -42,6 +42,7 @@ struct root {
     struct segment_head *head; /* of rank 0's host */
     int listener;              /* -1 once the job has begun */
     int epoll, wake_fd, told_fd;
+    char local[ROOT_ADDRESS_BYTES]; /* where it listens, if no other host reaches that; or "" */
     pthread_t thread;
     pthread_mutex_t
         lock; /* of what rank 0 and the thread both look at: the next six, and `ready` */

@@ -92,8 +92,8 @@ static int await_event(struct root_link *link, uint64_t deadline_ns, struct hell
             return leat_fail(-ECONNREFUSED, "the root (rank 0) at %s says: %s", link->address,
                              event->text);
         if (event->kind == HELLO_GONE)
-            return leat_fail(-ECONNRESET, "the job has not begun: rank %u %s", event->rank,
-                             event->text);
+            return leat_fail(-ECONNRESET, "the job has not begun: rank %u %s%s", event->rank,
+                             hello_verb(event->end), event->text);
         if (event->kind != HELLO_NONE)
             return 0;
         struct pollfd poller = {.fd = link->fd, .events = POLLIN};

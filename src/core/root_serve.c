@@ -183,6 +183,19 @@ static void *serve(void *argument)
 
 // ---- Rank 0's calls ----
 
+// A name of the own host often is 127.0.1.1 there, and its true address on other hosts.
+static void note_address(struct root *root, const struct addrinfo *at)
+{
+    if (!root_is_local(at->ai_addr))
+        return;
+    root_print_address(at->ai_addr, at->ai_addrlen, root->local);
+    if (root_has_name(root->options.address) && root->options.rank_count > 1)
+        leat_log(root->options.log_level, LOG_WARN, 0,
+                 "LEAT_ROOT=%s is %s on this host, which no other host reaches; use rank 0's "
+                 "address in the network if ranks are on other hosts",
+                 root->options.address, root->local);
+}
+
 static int listen_at(struct root *root)
 {
     struct addrinfo *found;
@@ -197,6 +210,7 @@ static int listen_at(struct root *root)
         if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) &&
             !bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, 4096)) {
             root->listener = fd;
+            note_address(root, at);
         } else {
             const char *remedy = leat_descriptor_remedy(errno);
             error = leat_fail(-errno, "rank 0 cannot listen at LEAT_ROOT=%s: %s%s",
@@ -314,6 +328,11 @@ int root_verdict(struct root *root)
     int error = root->broken ? leat_fail(-ECONNRESET, "the job has not begun: %s", root->why) : 0;
     pthread_mutex_unlock(&root->lock);
     return error;
+}
+
+const char *root_local_address(const struct root *root)
+{
+    return *root->local ? root->local : NULL;
 }
 
 void root_missing(struct root *root, char *text, size_t bytes)

@@ -124,12 +124,17 @@ int leat_segment_create(int rank_count, uint64_t arena_bytes, const int grid[3],
     return 0;
 }
 
-// What a stranger's descriptor in LEAT_JOB_FD could be is checked before it is trusted.
-static int check_head(const struct segment_head *head, uint64_t bytes, int fd)
+static int no_job(void)
 {
-    if (bytes < sizeof *head ||
-        __atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != LEAT_SEGMENT_MAGIC)
-        return leat_fail(-EPROTO, "descriptor %d is not a leat job; unset LEAT_JOB_FD", fd);
+    return leat_fail(-EPROTO, "this descriptor is not of a leat job; start the program with `leat "
+                              "run`, or unset LEAT_JOB_FD");
+}
+
+// What a stranger's descriptor in LEAT_JOB_FD could be is checked before it is trusted.
+static int check_head(const struct segment_head *head, uint64_t bytes)
+{
+    if (__atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != LEAT_SEGMENT_MAGIC)
+        return no_job();
     if (strncmp(head->build, leat_build_id(), LEAT_BUILD_BYTES) != 0)
         return leat_fail(-EPROTO,
                          "the job was started by \"%.*s\" and this program is \"%s\"; start both "
@@ -146,22 +151,24 @@ int leat_segment_map(int fd, struct segment **segment)
     struct stat status;
     if (fstat(fd, &status))
         return leat_fail(-errno, "descriptor %d (of the job) is not open: %s", fd, strerror(errno));
+    if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size < sizeof(struct segment_head))
+        return no_job();
     struct segment *made = calloc(1, sizeof *made);
     if (!made)
         return leat_fail(-ENOMEM, "no memory for a job handle");
     made->fd = fd;
     made->references = 1;
     made->bytes = (uint64_t)status.st_size;
-    made->head = made->bytes ? mmap(NULL, made->bytes, PROT_READ | PROT_WRITE,
-                                    MAP_SHARED | MAP_NORESERVE, fd, 0)
-                             : MAP_FAILED;
+    made->head = mmap(NULL, made->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     int error = 0;
-    if (made->head == MAP_FAILED)
+    if (made->head == MAP_FAILED && errno == EACCES)
+        error = no_job();
+    else if (made->head == MAP_FAILED)
         error = leat_fail(-ENOMEM,
                           "cannot map the job's segment of %llu bytes; raise the limit on address "
                           "space (ulimit -v) or set LEAT_ARENA smaller",
                           (unsigned long long)made->bytes);
-    else if ((error = check_head(made->head, made->bytes, fd)) != 0)
+    else if ((error = check_head(made->head, made->bytes)) != 0)
         munmap(made->head, made->bytes);
     if (error) {
         free(made);

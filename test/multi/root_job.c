@@ -211,7 +211,7 @@ static void set_number(const char *name, int value)
 
 static _Noreturn void be_rank(const struct root_rank_options *options, int out)
 {
-    char root[64];
+    char root[300];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (options->network && setns(options->network, CLONE_NEWNET))
         _exit(95);

@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -162,6 +164,68 @@ static void test_another_address_of_the_name_does_not_hide_the_reason(void **sta
     assert_true(root_now_ms() - since_ms < 5000);
     kill(ranks[0].pid, SIGKILL);
     root_finish(&ranks[0]);
+}
+
+static void test_a_port_of_another_program_is_named(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(door, (struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(getsockname(door, (struct sockaddr *)&address, &bytes), 0);
+    assert_int_equal(listen(door, 8), 0);
+    root_start(ranks, &(struct root_rank_options){
+                          .port = ntohs(address.sin_port), .rank = 1, .size = 2, .role = "sum"});
+    int fd = accept(door, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_int_equal(send(fd, "220 mail.example ESMTP\r\n", 24, MSG_NOSIGNAL), 24);
+    finish_all(1, 3, ": something else than leat answers at this address; choose another port");
+    close(fd);
+    close(door);
+}
+
+static void test_an_address_too_long_is_refused_whole(void **state)
+{
+    (void)state;
+    char name[256];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    root_start(ranks, &(struct root_rank_options){
+                          .port = 7000, .address = name, .size = 1, .role = "sum"});
+    finish_all(1, 3, "LEAT_ROOT has 260 characters; at most 255 are taken");
+}
+
+// A name for 127.0.0.1 that needs no server of names.
+static void test_rank_0_warns_of_an_address_of_its_host_alone(void **state)
+{
+    (void)state;
+    root_start(ranks, &(struct root_rank_options){.port = root_free_port(),
+                                                  .address = "127.1",
+                                                  .size = 2,
+                                                  .timeout_s = "0.2",
+                                                  .role = "sum"});
+    root_await(ranks, "on this host, which no other host reaches");
+    finish_all(1, 3, "; rank 0 listens at 127.0.0.1:");
+}
+
+static void test_a_descriptor_that_is_no_job_is_named(void **state)
+{
+    (void)state;
+    int fds[2] = {memfd_create("no job", 0), open("/dev/null", O_RDWR)};
+    assert_int_equal(ftruncate(fds[0], 1 << 20), 0);
+    for (int i = 0; i < 2; i++) {
+        char number[16], words[96];
+        snprintf(number, sizeof number, "%d", fds[i]);
+        snprintf(words, sizeof words, "LEAT_JOB_FD=%d: this descriptor is not of a leat job",
+                 fds[i]);
+        setenv("LEAT_JOB_FD", number, 1);
+        root_start(ranks, &(struct root_rank_options){.port = 7000, .size = 1, .role = "sum"});
+        unsetenv("LEAT_JOB_FD");
+        finish_all(1, 3, words);
+        close(fds[i]);
+    }
 }
 
 // ---- Strangers ----
@@ -479,6 +543,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_short_key_is_refused),
         cmocka_unit_test(test_two_jobs_at_once_never_meet),
         cmocka_unit_test(test_another_address_of_the_name_does_not_hide_the_reason),
+        cmocka_unit_test(test_a_port_of_another_program_is_named),
+        cmocka_unit_test(test_an_address_too_long_is_refused_whole),
+        cmocka_unit_test(test_rank_0_warns_of_an_address_of_its_host_alone),
+        cmocka_unit_test(test_a_descriptor_that_is_no_job_is_named),
         cmocka_unit_test(test_strangers_neither_join_nor_stop_a_job_that_forms),
         cmocka_unit_test(test_a_thousand_connections_do_not_keep_a_rank_out),
         cmocka_unit_test(test_a_killed_rank_is_named_to_the_others),
