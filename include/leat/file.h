@@ -21,7 +21,8 @@
  * some of its bytes in the caller's own thread, where only the system can end a read.
  *
  * Threads: the functions of this header may be called by any thread, several at once, also on one
- * file; leat_file_close by one, after all others have returned.
+ * file; leat_file_close by one, after all others have returned. Not in the child of a fork, which
+ * has none of the job's threads: calls that need them are -EINVAL there.
  *
  * The ways of cuFile and KvikIO that this follows and where it differs: docs/files.md.
  */

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SMALL_BYTES (UINT64_C(1) << 20) /* direct I/O is not asked about below, under auto */
 
@@ -54,6 +55,17 @@ static int check_ranges(const struct leat_file *file, const leat_file_call *call
     for (size_t i = 0; i < call->range_count && !error; i++)
         error = check_range(file, call->ranges[i].file_offset, call->ranges[i].bytes);
     return error;
+}
+
+// Before any lock is taken: one may have been held when the process was forked.
+static int check_process(const struct leat_file *file)
+{
+    if (getpid() == file->process)
+        return 0;
+    return leat_fail(-EINVAL,
+                     "%s: opened before fork() by process %d, whose threads this one has not; open "
+                     "a job and the file after fork()",
+                     file->path, (int)file->process);
 }
 
 // Brings a call of any version to this one's length.
@@ -189,6 +201,8 @@ int leat_file_start(leat_file *file, const leat_file_call *call, leat_file_reque
     if (!error)
         error = take_call(call, &full);
     if (!error)
+        error = check_process(file);
+    if (!error)
         error = file_enter(file);
     if (error)
         return error;
@@ -296,7 +310,9 @@ static int block(struct leat_file *file, enum leat_file_operation operation,
                                   ? request->tasks
                                   : NULL;
     size_t others = request->task_count - (first != NULL);
-    error = file_pool_start(file->pool, others);
+    error = others ? check_process(file) : 0;
+    if (!error)
+        error = file_pool_start(file->pool, others);
     if (error) {
         file_request_free(request);
         return error;

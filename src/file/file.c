@@ -317,8 +317,13 @@ int leat_file_open(leat_job *job, const char *path, const leat_file_options *opt
         free(name);
         return leat_fail(-ENOMEM, "no memory for a file handle");
     }
-    *file = (struct leat_file){
-        .job = job, .pool = pool, .path = name, .fd = -1, .direct_fd = -1, .references = 1};
+    *file = (struct leat_file){.job = job,
+                               .pool = pool,
+                               .path = name,
+                               .fd = -1,
+                               .direct_fd = -1,
+                               .references = 1,
+                               .process = getpid()};
     file->system = job->file_system ? job->file_system : &file_system_real;
     pthread_mutex_init(&file->lock, NULL);
     pthread_cond_init(&file->quiet, NULL);

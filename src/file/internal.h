@@ -114,6 +114,7 @@ struct leat_file {
     const struct file_system_calls *system;
     char *path;
     int flags;
+    pid_t process; /* that opened it */
     int fd;        /* through the page cache */
     int direct_fd; /* O_DIRECT; -1 until a call wants it, or where the file system refuses */
     uint32_t memory_alignment, offset_alignment; /* of direct I/O; 0: none */

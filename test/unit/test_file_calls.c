@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 #define FILE_BYTES UINT64_C(1200007)
 
@@ -276,6 +277,39 @@ static void threads_share_a_file(void **state)
     stage_ok(leat_file_close(file));
 }
 
+// In the child: 0 when the call is refused, with the reason.
+static int start_in_child(leat_file *file, const leat_file_call *call)
+{
+    leat_file_request *request = NULL;
+    int error = leat_file_start(file, call, &request);
+    if (!error)
+        error = leat_file_wait(request, -1, NULL);
+    return error == -EINVAL && strstr(leat_error_detail(), "fork") ? 0 : 1;
+}
+
+// Threads stay behind at fork: a call that needs them says so, at once.
+static void a_call_after_fork_is_refused(void **state)
+{
+    struct stage *stage = *state;
+    stage_fill(stage, 100000);
+    stage->job->timeout_ns = 300000000;
+    leat_file *file = stage_open(stage, NULL);
+    leat_file_range range = {.bytes = 100000, .buffer = stage_buffer(stage)};
+    const leat_file_call call = {.size = sizeof call, .ranges = &range, .range_count = 1};
+    for (int i = 0; i < 2; i++) {
+        leat_file_request *request = NULL;
+        stage_ok(leat_file_start(file, &call, &request));
+        stage_ok(leat_file_wait(request, -1, NULL));
+        pid_t child = fork();
+        if (!child)
+            _exit(start_in_child(file, &call));
+        int status = 1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    stage_ok(leat_file_close(file));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, stage_begin, stage_end)
@@ -289,6 +323,7 @@ int main(void)
         TEST(closing_waits_for_calls),
         TEST(a_job_that_closes_leaves_files_that_can_only_be_closed),
         TEST(many_requests_are_complete_or_an_error),
+        TEST(a_call_after_fork_is_refused),
         TEST(threads_share_a_file),
     };
     ways_settings();
