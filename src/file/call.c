@@ -197,7 +197,7 @@ int leat_file_start(leat_file *file, const leat_file_call *call, leat_file_reque
         error = leat_need(call, "leat_file_start", "call");
     if (!error)
         error = leat_need(request, "leat_file_start", "request");
-    leat_file_call full;
+    leat_file_call full = {0};
     if (!error)
         error = take_call(call, &full);
     if (!error)

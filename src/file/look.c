@@ -239,7 +239,7 @@ static int answer(struct leat_file *file, const leat_file_call *question, leat_f
     int error = leat_device_info_get(file->job, &device);
     if (!error && device.number >= 0)
         memory = (struct file_memory){.kind = COPIES_DEVICE, .gpu = device.number};
-    leat_file_call full;
+    leat_file_call full = {0};
     if (!error && question)
         error = file_question_take(file, question, &full);
     if (!error && question)
