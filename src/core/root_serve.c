@@ -32,12 +32,12 @@ static struct root_peer *oldest_stranger(const struct root *root)
     return oldest;
 }
 
-static void make_room(struct root *root)
+static void make_room(struct root *root, const char *why)
 {
     struct root_peer *oldest = oldest_stranger(root);
     if (!oldest)
         return;
-    root_turn_away(root, oldest, "too many connections at once, this was the oldest");
+    root_turn_away(root, oldest, why);
     root_drop(root, oldest);
 }
 
@@ -68,7 +68,7 @@ static int take_in(struct root *root, int fd, const char *address)
 static void no_descriptors(struct root *root)
 {
     if (root->stranger_count > 0) {
-        make_room(root);
+        make_room(root, "no descriptor is left (ulimit -n), this was the oldest");
         return;
     }
     struct epoll_event event = {.events = 0, .data.ptr = NULL};
@@ -94,7 +94,7 @@ static void accept_one(struct root *root)
     }
     root_print_address((struct sockaddr *)&from, bytes, address);
     if (root->stranger_count >= ROOT_STRANGERS)
-        make_room(root);
+        make_room(root, "too many connections at once, this was the oldest");
     if (take_in(root, fd, address))
         close(fd);
 }

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -157,6 +158,19 @@ static int open_closed(leat_job **job)
     return error;
 }
 
+// After the program's own libraries are loaded, which takes descriptors, too.
+static void limit_files(void)
+{
+    const char *count = getenv("LEAT_TEST_FILES");
+    int lowest = count ? dup(STDOUT_FILENO) : -1;
+    if (lowest < 0)
+        return;
+    close(lowest);
+    rlim_t most = (rlim_t)(lowest + atoi(count));
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){most, most}))
+        _exit(94);
+}
+
 void root_play_role(int argc, char **argv)
 {
     if (argc != 3 || strcmp(argv[1], "rank") != 0)
@@ -164,6 +178,7 @@ void root_play_role(int argc, char **argv)
     leat_job *job;
     if (!strcmp(argv[2], "absent") && leat_bootstrap_rank() == 1)
         pause();
+    limit_files();
     alarm(3 * ROOT_LIMIT_MS / 1000); // should the test be killed
     if (!strcmp(argv[2], "alone"))
         unsetenv("LEAT_ROOT");
@@ -225,6 +240,8 @@ static _Noreturn void be_rank(const struct root_rank_options *options, int out)
     set_number("LEAT_SIZE", options->size);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
+    if (options->files)
+        set_number("LEAT_TEST_FILES", options->files);
     if (!strcmp(options->role, "path"))
         execl(getenv("LEAT_BIN"), "leat", "path", (char *)NULL);
     execl("/proc/self/exe", "rank", "rank", options->role, (char *)NULL);

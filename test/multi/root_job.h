@@ -23,6 +23,7 @@ struct root_rank_options {
     const char *key, *address; /* NULL: ROOT_KEY, 127.0.0.1 */
     const char *timeout_s;     /* LEAT_TIMEOUT; NULL: 20 */
     int network;               /* descriptor of a network namespace, or 0 */
+    int files;                 /* that can be opened before leat_open, or 0: no limit */
     const char *role;          /* what root_play_role does */
 };
 

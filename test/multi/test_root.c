@@ -166,6 +166,29 @@ static void test_another_address_of_the_name_does_not_hide_the_reason(void **sta
     root_finish(&ranks[0]);
 }
 
+// Whatever it is that has no descriptor left: it ends, and says what to raise.
+static void test_too_few_descriptors_are_an_error_that_says_so(void **state)
+{
+    (void)state;
+    int failed = 0, limit = 1, status;
+    do {
+        int port = root_free_port();
+        for (int rank = 0; rank < 2; rank++)
+            root_start(&ranks[rank], &(struct root_rank_options){.port = port,
+                                                                 .rank = rank,
+                                                                 .size = 2,
+                                                                 .files = rank ? 0 : limit,
+                                                                 .timeout_s = "0.5",
+                                                                 .role = "sum"});
+        status = root_finish(&ranks[0]);
+        root_finish(&ranks[1]);
+        root_expect(&ranks[0], status ? "ulimit -n" : "sum 3 of rank 0");
+        failed += status != 0;
+    } while (status && limit++ < 64);
+    assert_true(failed > 3);
+    assert_int_equal(status, 0);
+}
+
 static void test_a_port_of_another_program_is_named(void **state)
 {
     (void)state;
@@ -543,6 +566,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_short_key_is_refused),
         cmocka_unit_test(test_two_jobs_at_once_never_meet),
         cmocka_unit_test(test_another_address_of_the_name_does_not_hide_the_reason),
+        cmocka_unit_test(test_too_few_descriptors_are_an_error_that_says_so),
         cmocka_unit_test(test_a_port_of_another_program_is_named),
         cmocka_unit_test(test_an_address_too_long_is_refused_whole),
         cmocka_unit_test(test_rank_0_warns_of_an_address_of_its_host_alone),
