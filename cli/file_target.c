@@ -95,11 +95,12 @@ static int sync_directory(const char *path)
 
 int file_target_take(const struct file_target *to, const char *beside)
 {
-    // Who may not give files away becomes the owner of the copy.
+    // Who may not give files away becomes the owner of the copy; some file systems keep neither
+    // owners nor modes.
     if (to->owner >= 0 && chown(beside, (uid_t)to->owner, (gid_t)to->group) && errno != EPERM &&
         errno != EINVAL && errno != ENOSYS)
         return leat_fail(-errno, "cannot set the owner of %s: %s", beside, strerror(errno));
-    if (chmod(beside, to->permissions))
+    if (chmod(beside, to->permissions) && errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP)
         return leat_fail(-errno, "cannot set the permissions of %s: %s", beside, strerror(errno));
     if (rename(beside, to->path))
         return leat_fail(-errno, "cannot rename %s to %s: %s", beside, to->path, strerror(errno));
