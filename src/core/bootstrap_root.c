@@ -99,10 +99,11 @@ static int read_environment(const struct config *config, struct root_options *op
     *options =
         (struct root_options){.log_level = config->log_level, .timeout_s = config->timeout_s};
     const char *address = getenv("LEAT_ROOT");
-    if (strlen(address) >= sizeof options->address)
-        return leat_fail(-EINVAL, "LEAT_ROOT has %zu characters; at most %zu are taken",
-                         strlen(address), sizeof options->address - 1);
-    snprintf(options->address, sizeof options->address, "%s", address);
+    size_t length = address ? strlen(address) : 0;
+    if (length >= sizeof options->address)
+        return leat_fail(-EINVAL, "LEAT_ROOT has %zu characters; at most %zu are taken", length,
+                         sizeof options->address - 1);
+    snprintf(options->address, sizeof options->address, "%s", address ? address : "");
     int error = leat_environment_number("LEAT_SIZE", 1, 1 << 20, &options->rank_count);
     if (!error)
         error = leat_environment_number("LEAT_RANK", 0, options->rank_count - 1, &options->rank);

@@ -25,6 +25,7 @@
 
 #define RETRY_MS      5 // between two tries to connect, at first
 #define RETRY_MOST_MS 100
+#define SHARE_MOST_NS UINT64_C(3000000000) // of one address of several: a SYN is sent twice in it
 #define WHY_NS        UINT64_C(1000000000) // for what the root has to say to a failure
 
 struct root_link {
@@ -180,17 +181,24 @@ static bool worth_another_try(int error)
            error == -EHOSTUNREACH || error == -ENETUNREACH || error == -EPIPE;
 }
 
+// Until when one of the addresses is tried: a silent one must not take the time of the others,
+// which may be tried again, too, since the root may not listen yet.
+static uint64_t share_of(const struct addrinfo *found, uint64_t deadline_ns)
+{
+    uint64_t now_ns = leat_now_ns(), count = 1;
+    if (!found->ai_next || now_ns >= deadline_ns)
+        return deadline_ns;
+    for (const struct addrinfo *at = found; at; at = at->ai_next)
+        count++;
+    uint64_t share_ns = (deadline_ns - now_ns) / count;
+    return now_ns + (share_ns < SHARE_MOST_NS ? share_ns : SHARE_MOST_NS);
+}
+
 // One address; true where the others need not be asked.
 static bool try_address(struct root_link *link, const struct hello_claim *claim,
-                        const struct addrinfo *at, uint64_t deadline_ns, struct hello_event *event,
-                        int *error)
+                        const struct addrinfo *at, uint64_t share_ns, uint64_t deadline_ns,
+                        struct hello_event *event, int *error)
 {
-    // A silent address must not take the time of those behind it.
-    uint64_t now_ns = leat_now_ns(), count = 1;
-    for (const struct addrinfo *next = at->ai_next; next; next = next->ai_next)
-        count++;
-    uint64_t share_ns =
-        now_ns < deadline_ns ? now_ns + (deadline_ns - now_ns) / count : deadline_ns;
     *error = connect_to(link, at, share_ns);
     if (*error) {
         const char *remedy = leat_descriptor_remedy(-*error);
@@ -218,7 +226,8 @@ static int meet_root(struct root_link *link, const struct hello_claim *claim,
         int error = -EHOSTUNREACH;
         bool decided = false;
         for (const struct addrinfo *at = found; at && !decided; at = at->ai_next)
-            decided = try_address(link, claim, at, deadline_ns, event, &error);
+            decided = try_address(link, claim, at, share_of(found, deadline_ns), deadline_ns, event,
+                                  &error);
         if (!error || event->kind == HELLO_REFUSED)
             return error;
         if (!worth_another_try(error) || leat_now_ns() >= deadline_ns)
