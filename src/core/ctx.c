@@ -30,9 +30,9 @@ static int claim_record(struct leat_job *job)
         return leat_fail(-EALREADY, "rank %d of this job %s; a rank opens its job once", job->rank,
                          state == RANK_OPEN ? "is open already" : "has left it already");
     __atomic_store_n(&record->pid, getpid(), __ATOMIC_RELAXED);
+    record->here = 1;
     // Where Yama restricts cross-memory attach, it is opened to the launcher and what descends from
     // it. Children of the launcher have that from birth; this rank may be a child of one of them.
-    record->here = 1;
     const struct segment_head *head = job->segment->head;
     if (!head->threads && getppid() != head->creator_pid)
         prctl(PR_SET_PTRACER, (unsigned long)head->creator_pid, 0, 0, 0);

@@ -23,14 +23,20 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
+bool leat_path_rule(const char *rule, const char *verb, const char *name)
+{
+    size_t length = strlen(verb);
+    return !strncmp(rule, verb, length) && listed(rule + length, name);
+}
+
 // Why the user's rule keeps this row out, or NULL.
 static const char *ruled_out(const char *rule, const char *name)
 {
-    if (!strncmp(rule, "forbid:", 7) && listed(rule + 7, name))
+    if (leat_path_rule(rule, "forbid:", name))
         return "forbidden by LEAT_PATHS";
     // Memory of one's own needs no path; requiring another row is about peers, or about files.
-    if (!strncmp(rule, "require:", 8) && !listed(rule + 8, name) && strcmp(name, "self") != 0 &&
-        !file_path_named(rule + 8))
+    if (!strncmp(rule, "require:", 8) && !leat_path_rule(rule, "require:", name) &&
+        strcmp(name, "self") != 0 && !file_paths_required(rule))
         return "not what LEAT_PATHS requires";
     return NULL;
 }

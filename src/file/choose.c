@@ -9,6 +9,7 @@
 #include "file/internal.h"
 
 #include "core/log.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -22,21 +23,10 @@ const struct file_path *const file_paths[FILE_ROWS] = {
     [FILE_BUFFERED] = &file_path_buffered,
 };
 
-static bool listed(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (!strncmp(at, name, length) && (at[length] == ',' || !at[length]))
-            return true;
-    }
-    return false;
-}
-
-bool file_path_named(const char *list)
+bool file_paths_required(const char *rule)
 {
     for (int row = 0; row < FILE_ROWS; row++)
-        if (listed(list, file_paths[row]->name))
+        if (leat_path_rule(rule, "require:", file_paths[row]->name))
             return true;
     return false;
 }
@@ -46,9 +36,9 @@ static const char *ruled_out(const struct leat_file *file, const struct file_nee
                              enum file_row row)
 {
     const char *rule = file->job->config.paths, *name = file_paths[row]->name;
-    if (!strncmp(rule, "forbid:", 7) && listed(rule + 7, name))
+    if (leat_path_rule(rule, "forbid:", name))
         return "forbidden by LEAT_PATHS";
-    if (!strncmp(rule, "require:", 8) && file_path_named(rule + 8) && !listed(rule + 8, name))
+    if (file_paths_required(rule) && !leat_path_rule(rule, "require:", name))
         return "not what LEAT_PATHS requires";
     if (file->require >= 0 && (int)row != file->require)
         return "not what the file's `require` names";

@@ -10,6 +10,8 @@
 
 #include "file/cufile.h"
 
+#include "transport/transport.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,7 @@ static bool is_required(const struct leat_file *file)
 {
     const char *rule = file->job->config.paths;
     return file->compat == COMPAT_OFF || file->require == FILE_CUFILE ||
-           (!strncmp(rule, "require:", 8) && strstr(rule + 8, file_path_cufile.name));
+           leat_path_rule(rule, "require:", file_path_cufile.name);
 }
 
 static int refuse(char reason[LEAT_REASON], const char *what, const char *why)

@@ -15,8 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KIB        UINT64_C(1024)
-#define PAGE_BYTES UINT64_C(4096)
+#define KIB UINT64_C(1024)
 
 _Static_assert(sizeof(struct cufile_status) == 8, "as the library returns it");
 _Static_assert(sizeof(struct cufile_properties) == 56, "as the library fills it in");

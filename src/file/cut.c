@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define PAGE_BYTES      UINT64_C(4096)
 #define SMALL_IN_HOST   (UINT64_C(16) << 10)
 #define SMALL_ELSEWHERE (UINT64_C(256) << 10)
 #define LEAST_BYTES     (UINT64_C(256) << 10) /* waking a thread is worth that much reading */

@@ -370,18 +370,23 @@ static int enter_open(leat_file *file, const char *function, bool writing)
     return error ? error : file_enter(file);
 }
 
+int file_write_out(struct leat_file *file)
+{
+    int result;
+    do
+        result = file->system->fdatasync(file->fd);
+    while (result && errno == EINTR);
+    return result ? leat_fail(-errno, "%s: writing it out: %s; write it anew", file->path,
+                              strerror(errno))
+                  : 0;
+}
+
 int leat_file_sync(leat_file *file)
 {
     int error = enter_open(file, "leat_file_sync", true);
     if (error)
         return error;
-    int result;
-    do
-        result = file->system->fdatasync(file->fd);
-    while (result && errno == EINTR);
-    if (result)
-        error =
-            leat_fail(-errno, "%s: writing it out: %s; write it anew", file->path, strerror(errno));
+    error = file_write_out(file);
     file_leave(file);
     return error;
 }

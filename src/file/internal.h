@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PAGE_BYTES UINT64_C(4096) /* of the page cache */
+
 struct file_pool;
 struct file_ranges;
 struct file_ring;
@@ -99,8 +101,8 @@ extern const struct file_path file_path_cufile, file_path_mapped, file_path_odir
 /* The first row that may and can, by `compat`, `direct`, `require`, LEAT_PATHS and can(); or a
  * negative errno with all reasons in the detail. info may be NULL: gets every row's reason. */
 int file_choose(struct leat_file *file, const struct file_need *need, leat_file_info *info);
-/* Whether it is a row's name, or a list whose first name is one. */
-bool file_path_named(const char *list);
+/* Whether the rule of LEAT_PATHS requires paths of files, whichever. */
+bool file_paths_required(const char *rule);
 /* From now on this file does not take the row; the reason is kept and shown. Logged once. */
 void file_path_forbid(struct leat_file *file, enum file_row row, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -139,6 +141,8 @@ struct leat_file {
 
 /* Its file system and its alignment (look.c). */
 void file_look(struct leat_file *file);
+/* What has been written is on the device (fdatasync). */
+int file_write_out(struct leat_file *file);
 /* A call begins, unless the job or the file has been closed (-ESHUTDOWN); it ends. */
 int file_enter(struct leat_file *file);
 void file_leave(struct leat_file *file);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE_BYTES UINT64_C(4096)
-
 struct system_name {
     uint64_t type;
     const char *name;
@@ -29,14 +28,14 @@ struct system_name {
 };
 
 static const struct system_name system_names[] = {
-    {0xef53, "ext4", true},      {0x58465342, "xfs", true},   {0x9123683e, "btrfs", true},
-    {0x01021994, "tmpfs", true}, {0x858458f6, "ramfs", true}, {0x794c7630, "overlay", true},
-    {0xf2f52010, "f2fs", true},  {0x2fc12fc1, "zfs", true},   {0x958458f6, "hugetlbfs", true},
-    {0x9fa0, "proc", true},      {0x62656572, "sysfs", true}, {0x73717368, "squashfs", true},
-    {0x65735546, "fuse", false}, {0x6969, "nfs", false},      {0xff534d42, "cifs", false},
-    {0xfe534d42, "smb2", false}, {0x01021997, "9p", false},   {0x0bd00bd0, "lustre", false},
-    {0x47504653, "gpfs", false}, {0x00c36400, "ceph", false}, {0x19830326, "beegfs", false},
-    {0x4d44, "vfat", true},      {0x2011bab0, "exfat", true},
+    {0xef53, "ext4", true},       {0x58465342, "xfs", true},   {0x9123683e, "btrfs", true},
+    {TMPFS_MAGIC, "tmpfs", true}, {0x858458f6, "ramfs", true}, {0x794c7630, "overlay", true},
+    {0xf2f52010, "f2fs", true},   {0x2fc12fc1, "zfs", true},   {0x958458f6, "hugetlbfs", true},
+    {0x9fa0, "proc", true},       {0x62656572, "sysfs", true}, {0x73717368, "squashfs", true},
+    {0x65735546, "fuse", false},  {0x6969, "nfs", false},      {0xff534d42, "cifs", false},
+    {0xfe534d42, "smb2", false},  {0x01021997, "9p", false},   {0x0bd00bd0, "lustre", false},
+    {0x47504653, "gpfs", false},  {0x00c36400, "ceph", false}, {0x19830326, "beegfs", false},
+    {0x4d44, "vfat", true},       {0x2011bab0, "exfat", true},
 };
 
 static void look_at_system(struct leat_file *file)
@@ -188,13 +187,8 @@ int leat_file_drop(leat_file *file, uint64_t file_offset, uint64_t bytes)
         error = file_enter(file);
     if (error)
         return error;
-    int result;
-    do
-        result = file->system->fdatasync(file->fd);
-    while (result && errno == EINTR);
-    if (result)
-        error = leat_fail(-errno, "%s: writing it out: %s", file->path, strerror(errno));
-    result =
+    error = file_write_out(file);
+    int result =
         error ? 0 : posix_fadvise(file->fd, (off_t)file_offset, (off_t)bytes, POSIX_FADV_DONTNEED);
     if (result)
         error =

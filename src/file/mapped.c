@@ -15,13 +15,14 @@
 #include "file/internal.h"
 
 #include "device/ops.h"
+#include "transport/transport.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE_BYTES  UINT64_C(4096)
 #define SMALL_BYTES (UINT64_C(16) << 20) /* below, mapping costs more than it saves */
 #define LOOK_BYTES  (UINT64_C(256) << 10)
 #define LOOKS       16
@@ -30,25 +31,23 @@
 /* Above, by measurement, they read faster; registering pages of tmpfs takes twice as long. */
 #define LANES_MOST       3
 #define LANES_MOST_TMPFS 1
-#define TMPFS            0x01021994
 
 // ---- Choice ----
 
 // Whether tasks of this row may be read through slots too.
 static bool may_read(const struct leat_file *file)
 {
-    const char *rule = file->job->config.paths;
-    bool named = strstr(rule, file_path_buffered.name) != NULL;
-    if (file->require >= 0 || (!strncmp(rule, "forbid:", 7) && named))
+    const char *rule = file->job->config.paths, *name = file_path_buffered.name;
+    if (file->require >= 0 || leat_path_rule(rule, "forbid:", name))
         return false;
-    return strncmp(rule, "require:", 8) != 0 || !file_path_named(rule + 8) || named;
+    return !file_paths_required(rule) || leat_path_rule(rule, "require:", name);
 }
 
 // Whether nothing but this path will do: then also for what it is not best at.
 static bool is_required(const struct leat_file *file)
 {
     const char *rule = file->job->config.paths;
-    return file->require == FILE_MAPPED || (!strncmp(rule, "require:", 8) && !may_read(file));
+    return file->require == FILE_MAPPED || (file_paths_required(rule) && !may_read(file));
 }
 
 // Of a few windows, since counting all pages of a large file takes as long as copying some.
@@ -110,7 +109,7 @@ static int mapped_can(struct leat_file *file, const struct file_need *need,
                       char reason[LEAT_REASON])
 {
     const struct leat_job *job = file->job;
-    const int most = file->file_system == TMPFS ? LANES_MOST_TMPFS : LANES_MOST;
+    const int most = file->file_system == TMPFS_MAGIC ? LANES_MOST_TMPFS : LANES_MOST;
     if (need->operation != LEAT_FILE_OP_READ)
         return refuse(reason, "reads only");
     if (need->spans)

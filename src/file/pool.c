@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #define LANES_MAXIMUM 256
-#define PAGE_BYTES    UINT64_C(4096)
 
 struct file_pool {
     struct leat_job *job;

@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PAGE_BYTES  UINT64_C(4096)
 #define PIECE_BYTES (UINT64_C(1) << 20) /* of a request in place */
 #define DEPTH       FILE_RING_DEPTH
 

@@ -39,6 +39,8 @@ extern const struct transport *const leat_transports[ROW_COUNT];
 extern const struct transport leat_transport_self, leat_transport_peer, leat_transport_shm,
     leat_transport_hostcopy;
 
+/* Whether a rule of LEAT_PATHS begins with `verb` ("forbid:", "require:") and names the path. */
+bool leat_path_rule(const char *rule, const char *verb, const char *name);
 /* Chooses the row for memory of `peer` under the LEAT_PATHS rule. report may be NULL. The row, or
  * -EHOSTUNREACH with every row's reason in the detail. */
 int leat_path_choose(struct leat_job *job, int peer, enum region_kind kind,
