@@ -5,23 +5,12 @@
 // only their names. Disadvantage: there are no options that all share by construction.
 
 #include "commands.h"
-#include "core/config.h"
 #include "file.h"
 
-#include <stdio.h>
-#include <string.h>
-
-struct verb {
-    const char *name;
-    int (*run)(int argc, char **argv);
+static const struct option_verb verbs[] = {
+    {"check", file_check, false}, {"read", file_read, false}, {"write", file_write, false},
+    {"cp", file_copy, false},     {"tune", file_tune, false},
 };
-
-static const struct verb verbs[] = {
-    {"check", file_check}, {"read", file_read}, {"write", file_write},
-    {"cp", file_copy},     {"tune", file_tune},
-};
-
-#define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static const struct option_table table = {
     .command = "file",
@@ -36,23 +25,13 @@ static const struct option_table table = {
 
 int cmd_file(int argc, char **argv)
 {
-    struct option_reader reader;
-    options_begin(&reader, &table, argc, argv);
-    while (options_next(&reader))
-        continue;
-    if (reader.exit_status >= 0)
-        return reader.exit_status;
-    if (reader.operand == argc)
-        return options_error(&reader, "what to do? There are check, read, write, cp and tune");
-    const char *name = argv[reader.operand];
-    struct name_guess guess = {.wanted = name};
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(name, verbs[i].name) == 0)
-            return verbs[i].run(argc - reader.operand, argv + reader.operand);
-        leat_name_consider(&guess, verbs[i].name);
-    }
-    if (guess.best)
-        return options_error(&reader, "there is no \"%s\"; did you mean %s?", name, guess.best);
-    return options_error(&reader, "there is no \"%s\"; there are check, read, write, cp and tune",
-                         name);
+    static const struct option_verbs all = {
+        .table = &table,
+        .verb = verbs,
+        .count = sizeof verbs / sizeof *verbs,
+        .question = "what to do? There are check, read, write, cp and tune",
+        .kind = "",
+        .others = "; there are check, read, write, cp and tune",
+    };
+    return options_verb(&all, argc, argv);
 }

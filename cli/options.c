@@ -290,3 +290,27 @@ bool options_no_operands(struct option_reader *reader)
                   reader->argv[reader->operand]);
     return false;
 }
+
+int options_verb(const struct option_verbs *verbs, int argc, char **argv)
+{
+    struct option_reader reader;
+    options_begin(&reader, verbs->table, argc, argv);
+    while (options_next(&reader))
+        continue;
+    if (reader.exit_status >= 0)
+        return reader.exit_status;
+    if (reader.operand == argc)
+        return options_error(&reader, "%s", verbs->question);
+    const char *name = argv[reader.operand];
+    struct name_guess guess = {.wanted = name};
+    for (size_t i = 0; i < verbs->count; i++) {
+        if (strcmp(name, verbs->verb[i].name) == 0)
+            return verbs->verb[i].run(argc - reader.operand, argv + reader.operand);
+        if (!verbs->verb[i].hidden)
+            leat_name_consider(&guess, verbs->verb[i].name);
+    }
+    if (guess.best)
+        return options_error(&reader, "there is no %s\"%s\"; did you mean %s?", verbs->kind, name,
+                             guess.best);
+    return options_error(&reader, "there is no %s\"%s\"%s", verbs->kind, name, verbs->others);
+}

@@ -80,6 +80,25 @@ bool options_grid(struct option_reader *reader, int out[3]);
 /* The index of the value among `names`. */
 bool options_choice(struct option_reader *reader, const char *const *names, size_t count, int *out);
 
+/* What a command with commands of its own has, by name. */
+struct option_verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    bool hidden; /* the program's own, and no guess */
+};
+
+struct option_verbs {
+    const struct option_table *table;
+    const struct option_verb *verb;
+    size_t count;
+    const char *question; /* where no operand names one */
+    const char *kind;     /* what stands before an unknown name in the message: "benchmark ", "" */
+    const char *others;   /* what follows it where no name is near: "; there are ...", "" */
+};
+
+/* Runs the one that the first operand names; its status, or EXIT_USAGE. */
+int options_verb(const struct option_verbs *verbs, int argc, char **argv);
+
 /* Prints "leat COMMAND: ..." and where the help is; sets and returns EXIT_USAGE. */
 int options_error(struct option_reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
