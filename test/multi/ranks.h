@@ -10,6 +10,8 @@
 #ifndef LEAT_TEST_MULTI_RANKS_H
 #define LEAT_TEST_MULTI_RANKS_H
 
+#include "support/splitmix.h"
+
 #include <leat/leat.h>
 
 #include <pthread.h>
@@ -107,10 +109,7 @@ struct ranks_random {
 
 __attribute__((unused)) static uint64_t ranks_random_word(struct ranks_random *random)
 {
-    uint64_t z = random->state += 0x9e3779b97f4a7c15ULL;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
+    return splitmix_next(&random->state);
 }
 
 /* In [0, 1). */

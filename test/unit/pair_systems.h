@@ -9,6 +9,7 @@
 #define TEST_PAIR_SYSTEMS_H
 
 #include "md/list_internal.h"
+#include "support/splitmix.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -28,10 +29,7 @@ struct pair_system {
 
 static inline double random_unit(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    return (double)(splitmix_next(state) >> 11) * 0x1p-53;
 }
 
 static inline void system_free(struct pair_system *system)

@@ -5,6 +5,7 @@
 // shape of measure zero, such as tilts of exactly half, is only met where a test names it.
 
 #include "md/box.h"
+#include "support/splitmix.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -17,10 +18,7 @@
 
 static double random_unit(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    return (double)(splitmix_next(state) >> 11) * 0x1p-53;
 }
 
 static void make_box(uint64_t *state, double tilt, double box[3][3])

@@ -8,6 +8,7 @@
 #include "file/system.h"
 #include "leat/file.h"
 #include "support/fake_copies.h"
+#include "support/splitmix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,19 +36,6 @@
 static unsigned char stamp(uint64_t offset)
 {
     return (unsigned char)(offset * 31 + (offset >> 8) * 17 + (offset >> 16));
-}
-
-static uint64_t next(uint64_t *state)
-{
-    *state += 0x9e3779b97f4a7c15u;
-    uint64_t z = (*state ^ (*state >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static uint64_t below(uint64_t *state, uint64_t limit)
-{
-    return next(state) % limit;
 }
 
 struct stage {
@@ -164,14 +152,14 @@ static void look_at(const struct stage *stage, size_t i, uint64_t done)
 static void random_ranges(struct stage *stage, uint64_t seed)
 {
     uint64_t random = seed, total = 0;
-    uint64_t longest = UINT64_C(1) << (4 + below(&random, 15));
-    uint64_t spread = below(&random, 2) ? FILE_BYTES + 10000 : 200000;
-    size_t wanted = 1 + below(&random, RANGES);
+    uint64_t longest = UINT64_C(1) << (4 + splitmix_below(&random, 15));
+    uint64_t spread = splitmix_below(&random, 2) ? FILE_BYTES + 10000 : 200000;
+    size_t wanted = 1 + splitmix_below(&random, RANGES);
     stage->count = 0;
     for (size_t i = 0; i < wanted && total < ARENA / 2; i++) {
-        uint64_t bytes = below(&random, 10) ? below(&random, longest) : 0;
+        uint64_t bytes = splitmix_below(&random, 10) ? splitmix_below(&random, longest) : 0;
         stage->range[stage->count++] =
-            (leat_file_range){.file_offset = below(&random, spread), .bytes = bytes};
+            (leat_file_range){.file_offset = splitmix_below(&random, spread), .bytes = bytes};
         total += bytes + GUARD + 5;
     }
 }
@@ -425,8 +413,9 @@ static void an_error_counts_against_the_ranges_it_hits(void **state)
     calls.pread = bad_pread;
     open_stage(&stage, &calls, "off");
     for (stage.count = 0; stage.count < 300; stage.count++)
-        stage.range[stage.count] = (leat_file_range){
-            .file_offset = BAD - 40000 + below(&random, 80000), .bytes = below(&random, 3000)};
+        stage.range[stage.count] =
+            (leat_file_range){.file_offset = BAD - 40000 + splitmix_below(&random, 80000),
+                              .bytes = splitmix_below(&random, 3000)};
     lay_out(&stage);
     uint64_t lowest = UINT64_MAX;
     int error = read_ranges(&stage, &counted);
@@ -515,9 +504,10 @@ static void many_small_ranges_beside_a_loop(void **state)
     unsigned char *memory = malloc((size_t)COUNT * BYTES);
     assert_true(range && memory);
     for (size_t i = 0; i < COUNT; i++)
-        range[i] = (leat_file_range){.file_offset = below(&random, FILE_BYTES / BYTES) * BYTES,
-                                     .bytes = BYTES,
-                                     .buffer = {.address = memory + i * BYTES}};
+        range[i] =
+            (leat_file_range){.file_offset = splitmix_below(&random, FILE_BYTES / BYTES) * BYTES,
+                              .bytes = BYTES,
+                              .buffer = {.address = memory + i * BYTES}};
     leat_file_call call = {.size = sizeof call, .ranges = range, .range_count = COUNT};
     double ours = 1e9, loop = 1e9;
     for (int round = 0; round < 3; round++) {

@@ -7,6 +7,7 @@
 #include "device/kernel.h"
 #include "file/file_kernels.inc"
 #include "file/ranges.h"
+#include "support/splitmix.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,19 +19,6 @@
 #include <time.h>
 
 #include <cmocka.h>
-
-static uint64_t next(uint64_t *state)
-{
-    *state += 0x9e3779b97f4a7c15u;
-    uint64_t z = (*state ^ (*state >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static uint64_t below(uint64_t *state, uint64_t limit)
-{
-    return next(state) % limit;
-}
 
 struct world {
     leat_file_range *range;
@@ -143,23 +131,23 @@ static void make_world(struct world *world, uint64_t seed)
     uint64_t state = seed;
     static const uint64_t alignments[] = {0, 0, 512, 4096};
     static const uint64_t spans[] = {4096, 1 << 20, UINT64_C(1) << 33, UINT64_C(1) << 62};
-    world->count = below(&state, seed % 10 ? 300 : 5000);
-    world->rule = (struct file_ranges_rule){.alignment = alignments[below(&state, 4)],
-                                            .gap_bytes = below(&state, 3) * 5000,
-                                            .slot_bytes = 16384u << below(&state, 4),
-                                            .lanes = (uint32_t)below(&state, 9)};
-    world->rule.small_bytes = 1 + below(&state, world->rule.slot_bytes);
-    uint64_t span = spans[below(&state, 4)], longest = 1 + below(&state, 40000);
-    bool in_order = below(&state, 3) == 0, mixed = below(&state, 2);
+    world->count = splitmix_below(&state, seed % 10 ? 300 : 5000);
+    world->rule = (struct file_ranges_rule){.alignment = alignments[splitmix_below(&state, 4)],
+                                            .gap_bytes = splitmix_below(&state, 3) * 5000,
+                                            .slot_bytes = 16384u << splitmix_below(&state, 4),
+                                            .lanes = (uint32_t)splitmix_below(&state, 9)};
+    world->rule.small_bytes = 1 + splitmix_below(&state, world->rule.slot_bytes);
+    uint64_t span = spans[splitmix_below(&state, 4)], longest = 1 + splitmix_below(&state, 40000);
+    bool in_order = splitmix_below(&state, 3) == 0, mixed = splitmix_below(&state, 2);
     for (size_t i = 0; i < world->count; i++) {
         world->range[i] = (leat_file_range){
-            .file_offset = in_order ? i * longest : below(&state, span),
-            .bytes = below(&state, 8) ? below(&state, longest) : 0,
+            .file_offset = in_order ? i * longest : splitmix_below(&state, span),
+            .bytes = splitmix_below(&state, 8) ? splitmix_below(&state, longest) : 0,
         };
         world->memory[i] = (struct file_memory){
-            .address = (char *)(uintptr_t)(1 + below(&state, UINT64_C(1) << 40)),
-            .kind = mixed ? (enum copies_memory)below(&state, 4) : COPIES_DEVICE,
-            .gpu = mixed ? (int)below(&state, 3) : 0};
+            .address = (char *)(uintptr_t)(1 + splitmix_below(&state, UINT64_C(1) << 40)),
+            .kind = mixed ? (enum copies_memory)splitmix_below(&state, 4) : COPIES_DEVICE,
+            .gpu = mixed ? (int)splitmix_below(&state, 3) : 0};
         if (world->memory[i].kind == COPIES_HOST)
             world->memory[i].gpu = -1;
     }
@@ -275,7 +263,7 @@ static void a_hundred_thousand_ranges_are_planned(void **state)
     for (int round = 0; round < 5; round++) {
         for (size_t i = 0; i < COUNT; i++) {
             world.range[i] = (leat_file_range){
-                .file_offset = below(&random, UINT64_C(1) << 20) * BYTES, .bytes = BYTES};
+                .file_offset = splitmix_below(&random, UINT64_C(1) << 20) * BYTES, .bytes = BYTES};
             world.memory[i] = (struct file_memory){
                 .address = (char *)(uintptr_t)(i * BYTES), .kind = COPIES_DEVICE, .gpu = 0};
         }
