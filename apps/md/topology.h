@@ -24,10 +24,46 @@ struct md_settle {
     double d_oh_nm, d_hh_nm;
 };
 
+/*
+ * Interactions between atoms of one molecule, by what is computed. V in kJ/mol; r in nm, angles and
+ * phases in radians; phi is the IUPAC dihedral angle (trans is pi) of atoms 0-1-2-3.
+ */
+enum md_term_kind {
+    MD_TERM_BOND,               /* k/2 (r - r0)^2:           r0, k */
+    MD_TERM_ANGLE,              /* k/2 (theta - theta0)^2:   theta0, k; atom 1 is the vertex */
+    MD_TERM_DIHEDRAL,           /* k (1 + cos(n phi - phi0)): phi0, k, n */
+    MD_TERM_RYCKAERT_BELLEMANS, /* sum of c[i] cos(phi - pi)^i, i = 0 ... 5 */
+    MD_TERM_IMPROPER,           /* k/2 (xi - xi0)^2, xi - xi0 taken into [-pi, pi]: xi0, k */
+    MD_TERM_PERIODIC_IMPROPER,  /* as MD_TERM_DIHEDRAL; reported with the impropers */
+    MD_TERM_PAIR, /* 1-4: c12/r^12 - c6/r^6 + qq/(epsilon_r r): c6, c12, qq (scaled, e^2) */
+    MD_TERM_KINDS
+};
+
+enum { MD_TERM_ATOMS = 4, MD_TERM_PARAMETERS = 6 };
+
+struct md_term {
+    int atom[MD_TERM_ATOMS]; /* indices in the molecule; those that a kind does not have are 0 */
+    double parameter[MD_TERM_PARAMETERS];
+};
+
+/* A distance that is kept. */
+struct md_constraint {
+    int a, b; /* indices in the molecule */
+    double length_nm;
+};
+
+/* Which bonds become constraints. Hydrogen is what is named with an H, as for GROMACS. */
+enum md_bonds_rigid { MD_RIGID_NONE, MD_RIGID_H_BONDS, MD_RIGID_ALL_BONDS };
+
 struct md_molecule_type {
     char name[64];
     int atom_count;
     struct md_atom *atoms;
+    /* Terms of kind k: terms[term_start[k] .. term_start[k + 1]). */
+    int term_start[MD_TERM_KINDS + 1];
+    struct md_term *terms;
+    int constraint_count;
+    struct md_constraint *constraints;
     /* Excluded partners of atom i: exclusion[exclusion_start[i] .. exclusion_start[i + 1]), indices
      * in the molecule, ascending, symmetric, without i itself. */
     int *exclusion_start, *exclusion;
@@ -78,6 +114,12 @@ int md_topology_read(const char *path, const char *define, const char *include_d
  * are relative to. */
 int md_topology_read_stream(FILE *stream, const char *name, const char *define,
                             const char *include_dirs, struct md_topology **topology);
+
+/*
+ * Makes rigid what `rigid` says: those bonds leave the terms and become constraints of their length
+ * at rest, beside those of [ constraints ]. Called once, before anything is derived. -ENOMEM.
+ */
+int md_topology_constrain(struct md_topology *topology, enum md_bonds_rigid rigid);
 
 /* Takes NULL. */
 void md_topology_free(struct md_topology *topology);
