@@ -33,6 +33,7 @@ enum {
     OPTION_TILE,
     OPTION_OUT,
     OPTION_FORCES,
+    OPTION_ENERGIES,
     OPTION_ORACLE,
     OPTION_PRECISION,
     OPTION_DEVICE,
@@ -63,6 +64,8 @@ static const struct option_row rows[] = {
     {OPTION_TILE, "tile", "AxBxC", "repeat the input along x, y and z (1x1x1)"},
     {OPTION_OUT, "out", "FILE", "write the last step's coordinates and velocities, as .gro"},
     {OPTION_FORCES, "forces", "FILE", "write the last step's forces, an atom a line, in kJ/mol/nm"},
+    {OPTION_ENERGIES, "energies", "FILE",
+     "write energies, temperature and pressure of each step of nstenergy, and the last, as .csv"},
     {OPTION_ORACLE, "oracle", NULL,
      "evaluate the coordinates by all pairs in double precision on one rank; no steps"},
     {OPTION_PRECISION, "precision", "mixed|double",
@@ -204,6 +207,9 @@ static void read_option(struct option_reader *reader, struct request *request)
     case OPTION_FORCES:
         options->forces = reader->value;
         break;
+    case OPTION_ENERGIES:
+        options->energies = reader->value;
+        break;
     case OPTION_THREADS:
         request->rank_threads = true;
         break;
@@ -269,6 +275,8 @@ static int check(struct option_reader *reader, const struct request *request)
                                      "one already; start it without `leat run`");
     if (options->oracle && options->out)
         return options_error(reader, "--oracle moves nothing, so there is nothing for --out");
+    if (options->oracle && options->energies)
+        return options_error(reader, "--oracle prints its energies; --energies is for steps");
     return check_device(reader, request);
 }
 

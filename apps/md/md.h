@@ -6,6 +6,7 @@
  *     domain.c   partition: who has, who sees what local.c    topology of the atoms at hand
  *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
  *     energy.c   sums over ranks, watches          output.c   files
+ *     files.h    files while it goes           energies.c energies as a table
  *     together.c collectives                       report.c   what people and programs read
  *     system_share.c what rank 0 has read, to all  gpu.h      the same on a GPU
  *
@@ -20,6 +21,7 @@
 #include "leat/halo.h"
 #include "md/clock.h"
 #include "md/dynamics.h"
+#include "md/files.h"
 #include "md/gpu.h"
 #include "md/nonbonded.h"
 #include "md/options.h"
@@ -91,6 +93,7 @@ struct md_rank {
     struct md_gpu *gpu; /* NULL: the rank computes on the CPU */
     struct md_together together;
     struct md_clock clock;
+    struct md_files files;
     int64_t step;                         /* that is being made */
     double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after */
     double ekin_half;                     /* of all ranks, half a step before */

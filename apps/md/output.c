@@ -40,7 +40,9 @@ static int check_output(const char *option, const char *path)
 int md_check_outputs(const struct md_options *options)
 {
     int error = check_output("--out", options->out);
-    return error ? error : check_output("--forces", options->forces);
+    if (!error)
+        error = check_output("--forces", options->forces);
+    return error ? error : check_output("--energies", options->energies);
 }
 
 static int publish(struct md_rank *rank, leat_region **region)

@@ -75,7 +75,8 @@ static int set_up(struct md_rank *rank)
     if (error)
         return error;
     drop_input(rank);
-    return md_start(rank);
+    error = md_start(rank);
+    return error ? error : md_agree_on_files(rank, md_energies_open(rank, 0));
 }
 
 static int finish(struct md_rank *rank)
@@ -84,6 +85,8 @@ static int finish(struct md_rank *rank)
     int error = md_report_make(rank, &report);
     if (!error)
         error = md_agree_on_files(rank, md_write_files(rank));
+    if (!error)
+        error = md_agree_on_files(rank, md_energies_close(rank));
     // One more verdict, so that no rank ends well while rank 0 cannot print.
     int printed = 0;
     if (!error && rank->rank == 0) {
@@ -173,6 +176,7 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     md_domain_close(&rank->domain);
     md_system_free(&rank->system);
     free(rank->forces);
+    md_energies_close(rank);
     md_gpu_close(rank); // its memory is the job's
     leat_close(job, error ? detail : NULL);
     md_together_end(&rank->together);

@@ -223,6 +223,8 @@ static int sum_up(struct md_rank *rank, const struct run *run)
     rank->heat += run->heat;
     if (!error && run->want)
         record_drift(rank);
+    if (!error && run->want)
+        error = md_energies_add(rank);
     if (!error && stops_centre(rank, rank->step))
         error = rank->gpu ? md_gpu_stop_centre(rank) : md_stop_centre(rank);
     return error;
@@ -233,8 +235,10 @@ static int end_last(struct md_rank *rank, struct run *run)
 {
     int error = md_collect(rank);
     // A run of no steps is one look at the coordinates as they stand.
-    if (!error && rank->system.settings.steps == 0)
-        return md_energy_sum(rank, &run->terms, 0.0);
+    if (!error && rank->system.settings.steps == 0) {
+        error = md_energy_sum(rank, &run->terms, 0.0);
+        return error ? error : md_energies_add(rank);
+    }
     if (!error && rank->gpu)
         error = move_on_gpu(run, MD_GPU_STEP_TERMS | MD_GPU_STEP_STORED);
     else if (!error)
