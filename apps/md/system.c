@@ -207,6 +207,20 @@ static int add_water(struct md_system *system, const struct md_molecule_type *ty
     return 0;
 }
 
+// Until the run computes them.
+static int check_terms(const struct md_topology *topology)
+{
+    for (int t = 0; t < topology->molecule_type_count; t++) {
+        const struct md_molecule_type *type = &topology->molecule_types[t];
+        if (type->term_start[MD_TERM_KINDS] || type->constraint_count)
+            return leat_fail(-ENOTSUP,
+                             "molecule type %s has bonded terms or constraints; only rigid water, "
+                             "ions and single atoms are run",
+                             type->name);
+    }
+    return 0;
+}
+
 static int count_waters(struct md_system *system)
 {
     const struct md_topology *topology = system->topology;
@@ -276,7 +290,9 @@ int md_system_load(leat_job *job, const struct md_options *options, bool notes,
                          settings->file, settings->nstlist);
     if (settings->nstcalcenergy < 1)
         settings->nstcalcenergy = 100;
-    error = make_sites(system);
+    error = check_terms(system->topology);
+    if (!error)
+        error = make_sites(system);
     if (!error)
         error = count_waters(system);
     if (error)

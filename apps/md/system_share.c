@@ -55,6 +55,8 @@ static void carry_molecule_type(struct parcel *parcel, struct md_molecule_type *
                 sizeof *type->exclusion_start);
     int exclusions = type->exclusion_start ? type->exclusion_start[type->atom_count] : 0;
     carry_array(parcel, &type->exclusion, exclusions, sizeof *type->exclusion);
+    carry_array(parcel, &type->terms, type->term_start[MD_TERM_KINDS], sizeof *type->terms);
+    carry_array(parcel, &type->constraints, type->constraint_count, sizeof *type->constraints);
     carry_array(parcel, &type->settles, type->settle_count, sizeof *type->settles);
 }
 

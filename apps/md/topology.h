@@ -98,10 +98,13 @@ struct md_topology {
  * preprocessor does in detail says preprocess.h.
  *
  * Directives used: defaults (Lennard-Jones, combination rules 1 to 3), atomtypes, nonbond_params,
- * moleculetype, atoms, settles, exclusions, bonds (function type 5 only, a connection without a
- * force), system, molecules. Exclusions are those of nrexcl, counted along settles and bonds, and
- * the explicit ones. Force-field tables that no present molecule needs are skipped unread. B states
- * of atoms are ignored, since no option that uses them is accepted.
+ * bondtypes, angletypes, dihedraltypes, pairtypes, constrainttypes, moleculetype, atoms, settles,
+ * exclusions, system, molecules, and by function type bonds (1, and 5, a connection without a
+ * force), angles (1, and 5 without a Urey-Bradley constant), dihedrals (1 to 5, 9), pairs (1, 2)
+ * and constraints (1, 2). Exclusions are those of nrexcl, counted along settles, bonds and
+ * constraints of type 1, and the explicit ones. Parameters that lines leave out are looked up as
+ * GROMACS does; those of other function types are skipped unread. B states are ignored, since no
+ * option that uses them is accepted.
  *
  * Whatever a present molecule needs and the driver lacks is -ENOTSUP, naming file, line and
  * keyword; malformed or contradictory text is -EINVAL likewise (where GROMACS would only warn too);
@@ -117,7 +120,9 @@ int md_topology_read_stream(FILE *stream, const char *name, const char *define,
 
 /*
  * Makes rigid what `rigid` says: those bonds leave the terms and become constraints of their length
- * at rest, beside those of [ constraints ]. Called once, before anything is derived. -ENOMEM.
+ * at rest, behind those of [ constraints ]. Called once, before anything is derived, also for
+ * MD_RIGID_NONE. -EINVAL a bond without a length, -ENOTSUP a constraint on an atom of a rigid water
+ * of [ settles ], -ENOMEM.
  */
 int md_topology_constrain(struct md_topology *topology, enum md_bonds_rigid rigid);
 

@@ -140,30 +140,13 @@ int md_molecule_settle(struct md_molecule_entry *molecule, struct md_place place
     return 0;
 }
 
-static int add_link(struct md_links *links, int a, int b, struct md_place place)
+int md_molecule_link(struct md_links *links, int a, int b, struct md_place place)
 {
     struct md_link *grown = md_reserve(links->links, links->count, &links->capacity, sizeof *grown);
     if (!grown)
         return -ENOMEM;
     links->links = grown;
-    links->links[links->count++] = (struct md_link){a - 1, b - 1, place};
-    return 0;
-}
-
-int md_molecule_bond(struct md_molecule_entry *molecule, struct md_place place, char *text)
-{
-    enum { CONNECTION = 5 }; // counts for nrexcl, exerts no force
-    char *words[COLUMNS_MAX];
-    int count = md_split(text, words, COLUMNS_MAX), a, b, function = 1;
-    if (count < 2 || !md_parse_int(words[0], &a) || !md_parse_int(words[1], &b) || a < 1 || b < 1 ||
-        (count > 2 && !md_parse_int(words[2], &function)))
-        return md_fail_at(place, -EINVAL,
-                          "[ bonds ] wants two atom numbers from 1 and the function type");
-    if (function == CONNECTION)
-        return add_link(&molecule->bonds, a, b, place);
-    char what[80];
-    snprintf(what, sizeof what, "[ bonds ] (function type %d)", function);
-    md_molecule_lacks(molecule, place, what);
+    links->links[links->count++] = (struct md_link){a, b, place};
     return 0;
 }
 
@@ -179,7 +162,7 @@ int md_molecule_exclusion(struct md_molecule_entry *molecule, struct md_place pl
             atom = partner;
             continue;
         }
-        int error = add_link(&molecule->exclusions, atom, partner, place);
+        int error = md_molecule_link(&molecule->exclusions, atom - 1, partner - 1, place);
         if (error)
             return error;
     }
@@ -188,15 +171,15 @@ int md_molecule_exclusion(struct md_molecule_entry *molecule, struct md_place pl
 
 // ---- use
 
-static int check_links(const struct md_molecule_entry *molecule, const struct md_links *links,
-                       const char *directive)
+static int check_exclusions(const struct md_molecule_entry *molecule)
 {
-    for (int i = 0; i < links->count; i++) {
-        const struct md_link *link = &links->links[i];
+    for (int i = 0; i < molecule->exclusions.count; i++) {
+        const struct md_link *link = &molecule->exclusions.links[i];
         int larger = link->a > link->b ? link->a : link->b;
         if (larger >= molecule->out.atom_count)
-            return md_fail_at(link->place, -EINVAL, "[ %s ] names atom %d, but '%s' has %d atoms",
-                              directive, larger + 1, molecule->out.name, molecule->out.atom_count);
+            return md_fail_at(link->place, -EINVAL,
+                              "[ exclusions ] names atom %d, but '%s' has %d atoms", larger + 1,
+                              molecule->out.name, molecule->out.atom_count);
     }
     return 0;
 }
@@ -252,22 +235,18 @@ static int check_settles(const struct md_molecule_entry *molecule)
 int md_molecule_use(struct md_molecule_entry *molecule, struct md_types *types,
                     struct md_place place)
 {
-    const char *what = molecule->lacking_what;
-    bool flexible = !strcmp(what, "[ bonds ]") || !strcmp(what, "[ angles ]");
     if (molecule->lacking.file)
         return md_fail_at(molecule->lacking, -ENOTSUP,
                           "%s is not supported; moleculetype '%s' has it, and [ molecules ] at "
-                          "%s:%d uses that; only rigid water, ions and single atoms are "
-                          "supported%s",
-                          what, molecule->out.name, place.file, place.line,
-                          flexible ? "; for flexible water leave out -DFLEXIBLE" : "");
+                          "%s:%d uses that",
+                          molecule->lacking_what, molecule->out.name, place.file, place.line);
     int error = check_atoms(molecule, place);
     if (!error)
         error = check_settles(molecule);
     if (!error)
-        error = check_links(molecule, &molecule->bonds, "bonds");
+        error = check_exclusions(molecule);
     if (!error)
-        error = check_links(molecule, &molecule->exclusions, "exclusions");
+        error = md_molecule_resolve(molecule, types);
     if (!error)
         error = md_molecule_exclude(molecule);
     for (int i = 0; i < molecule->out.atom_count && !error; i++) {
@@ -282,5 +261,6 @@ void md_molecule_free(struct md_molecule_entry *molecule)
     md_molecule_type_free(&molecule->out);
     free(molecule->bonds.links);
     free(molecule->exclusions.links);
+    free(molecule->entries);
     free(molecule->settle_places);
 }

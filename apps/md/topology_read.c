@@ -21,11 +21,12 @@ enum directive_kind {
     DEFAULTS,
     ATOM_TYPES,
     PAIR_PARAMETERS,
+    PARAMETERS,
     SKIPPED,
     MOLECULE_TYPE,
     ATOMS,
     SETTLES,
-    BONDS,
+    TERMS,
     EXCLUSIONS,
     LACKING, // fine in a molecule that is not used
     SYSTEM,
@@ -38,53 +39,54 @@ struct directive {
     const char *name;
     enum directive_kind kind;
     enum directive_kind after; // has to have come before; KIND_COUNT: nothing
+    enum md_section section;   // of TERMS and PARAMETERS
 };
 
 static const struct directive directives[] = {
-    {"defaults", DEFAULTS, KIND_COUNT},
-    {"atomtypes", ATOM_TYPES, DEFAULTS},
-    {"nonbond_params", PAIR_PARAMETERS, ATOM_TYPES},
-    {"bondtypes", SKIPPED, ATOM_TYPES},
-    {"constrainttypes", SKIPPED, ATOM_TYPES},
-    {"pairtypes", SKIPPED, ATOM_TYPES},
-    {"angletypes", SKIPPED, ATOM_TYPES},
-    {"dihedraltypes", SKIPPED, ATOM_TYPES},
-    {"cmaptypes", SKIPPED, ATOM_TYPES},
-    {"implicit_genborn_params", SKIPPED, ATOM_TYPES},
-    {"implicit_surface_params", SKIPPED, ATOM_TYPES},
-    {"moleculetype", MOLECULE_TYPE, ATOM_TYPES},
-    {"atoms", ATOMS, MOLECULE_TYPE},
-    {"settles", SETTLES, ATOMS},
-    {"bonds", BONDS, ATOMS},
-    {"exclusions", EXCLUSIONS, ATOMS},
-    {"pairs", LACKING, ATOMS},
-    {"pairs_nb", LACKING, ATOMS},
-    {"angles", LACKING, ATOMS},
-    {"dihedrals", LACKING, ATOMS},
-    {"constraints", LACKING, ATOMS},
-    {"cmap", LACKING, ATOMS},
-    {"virtual_sites1", LACKING, ATOMS},
-    {"virtual_sites2", LACKING, ATOMS},
-    {"virtual_sites3", LACKING, ATOMS},
-    {"virtual_sites4", LACKING, ATOMS},
-    {"virtual_sitesn", LACKING, ATOMS},
-    {"dummies1", LACKING, ATOMS}, // the older names
-    {"dummies2", LACKING, ATOMS},
-    {"dummies3", LACKING, ATOMS},
-    {"dummies4", LACKING, ATOMS},
-    {"dummiesn", LACKING, ATOMS},
-    {"polarization", LACKING, ATOMS},
-    {"water_polarization", LACKING, ATOMS},
-    {"thole_polarization", LACKING, ATOMS},
-    {"position_restraints", LACKING, ATOMS},
-    {"angle_restraints", LACKING, ATOMS},
-    {"angle_restraints_z", LACKING, ATOMS},
-    {"distance_restraints", LACKING, ATOMS},
-    {"orientation_restraints", LACKING, ATOMS},
-    {"dihedral_restraints", LACKING, ATOMS},
-    {"system", SYSTEM, MOLECULE_TYPE},
-    {"molecules", MOLECULES, SYSTEM},
-    {"intermolecular_interactions", REFUSED, MOLECULES},
+    {"defaults", DEFAULTS, KIND_COUNT, 0},
+    {"atomtypes", ATOM_TYPES, DEFAULTS, 0},
+    {"nonbond_params", PAIR_PARAMETERS, ATOM_TYPES, 0},
+    {"bondtypes", PARAMETERS, ATOM_TYPES, MD_SECTION_BONDS},
+    {"constrainttypes", PARAMETERS, ATOM_TYPES, MD_SECTION_CONSTRAINTS},
+    {"pairtypes", PARAMETERS, ATOM_TYPES, MD_SECTION_PAIRS},
+    {"angletypes", PARAMETERS, ATOM_TYPES, MD_SECTION_ANGLES},
+    {"dihedraltypes", PARAMETERS, ATOM_TYPES, MD_SECTION_DIHEDRALS},
+    {"cmaptypes", SKIPPED, ATOM_TYPES, 0},
+    {"implicit_genborn_params", SKIPPED, ATOM_TYPES, 0},
+    {"implicit_surface_params", SKIPPED, ATOM_TYPES, 0},
+    {"moleculetype", MOLECULE_TYPE, ATOM_TYPES, 0},
+    {"atoms", ATOMS, MOLECULE_TYPE, 0},
+    {"settles", SETTLES, ATOMS, 0},
+    {"bonds", TERMS, ATOMS, MD_SECTION_BONDS},
+    {"exclusions", EXCLUSIONS, ATOMS, 0},
+    {"pairs", TERMS, ATOMS, MD_SECTION_PAIRS},
+    {"pairs_nb", LACKING, ATOMS, 0},
+    {"angles", TERMS, ATOMS, MD_SECTION_ANGLES},
+    {"dihedrals", TERMS, ATOMS, MD_SECTION_DIHEDRALS},
+    {"constraints", TERMS, ATOMS, MD_SECTION_CONSTRAINTS},
+    {"cmap", LACKING, ATOMS, 0},
+    {"virtual_sites1", LACKING, ATOMS, 0},
+    {"virtual_sites2", LACKING, ATOMS, 0},
+    {"virtual_sites3", LACKING, ATOMS, 0},
+    {"virtual_sites4", LACKING, ATOMS, 0},
+    {"virtual_sitesn", LACKING, ATOMS, 0},
+    {"dummies1", LACKING, ATOMS, 0}, // the older names
+    {"dummies2", LACKING, ATOMS, 0},
+    {"dummies3", LACKING, ATOMS, 0},
+    {"dummies4", LACKING, ATOMS, 0},
+    {"dummiesn", LACKING, ATOMS, 0},
+    {"polarization", LACKING, ATOMS, 0},
+    {"water_polarization", LACKING, ATOMS, 0},
+    {"thole_polarization", LACKING, ATOMS, 0},
+    {"position_restraints", LACKING, ATOMS, 0},
+    {"angle_restraints", LACKING, ATOMS, 0},
+    {"angle_restraints_z", LACKING, ATOMS, 0},
+    {"distance_restraints", LACKING, ATOMS, 0},
+    {"orientation_restraints", LACKING, ATOMS, 0},
+    {"dihedral_restraints", LACKING, ATOMS, 0},
+    {"system", SYSTEM, MOLECULE_TYPE, 0},
+    {"molecules", MOLECULES, SYSTEM, 0},
+    {"intermolecular_interactions", REFUSED, MOLECULES, 0},
 };
 
 enum { DIRECTIVE_COUNT = sizeof directives / sizeof directives[0] };
@@ -354,8 +356,8 @@ static int molecule_entry(struct reader *reader, char *text)
         return md_molecule_atom(molecule, &reader->types, here(reader), text);
     case SETTLES:
         return md_molecule_settle(molecule, here(reader), text);
-    case BONDS:
-        return md_molecule_bond(molecule, here(reader), text);
+    case TERMS:
+        return md_molecule_entry_add(molecule, reader->current->section, here(reader), text);
     case EXCLUSIONS:
         return md_molecule_exclusion(molecule, here(reader), text);
     default:
@@ -378,6 +380,8 @@ static int entry(struct reader *reader, char *text)
         return md_types_atom_type(&reader->types, here(reader), text);
     case PAIR_PARAMETERS:
         return md_types_pair(&reader->types, here(reader), text);
+    case PARAMETERS:
+        return md_types_parameters(&reader->types, reader->current->section, here(reader), text);
     case SKIPPED:
         return 0;
     case MOLECULE_TYPE:

@@ -2,8 +2,8 @@
 // Atom types and Lennard-Jones parameters of a topology.
 //
 // Algorithm: every [ atomtypes ] and [ nonbond_params ] entry is kept by name; types are numbered
-// when a present molecule first uses them, and only those get rows in the pair tables, by the
-// combination rule and then by the explicit pairs. Advantage: the tables of a run are as small as
+// when a present molecule first uses them, and only those get rows in the pair tables, by explicit
+// pairs or else by the combination rule. Advantage: the tables of a run are as small as
 // its molecules are few, however large the force field. Disadvantage: a faulty entry that nobody
 // uses is only found if it cannot be parsed.
 
@@ -45,6 +45,11 @@ int md_types_defaults(struct md_types *types, struct md_place place, char *text)
         return md_fail_at(place, -ENOTSUP,
                           "[ defaults ] n = %g (power of the repulsion) is not supported; 12 is",
                           power);
+    types->fudge_lj = types->fudge_qq = 1;
+    if ((count > 3 && !md_parse_real(words[3], &types->fudge_lj)) ||
+        (count > 4 && !md_parse_real(words[4], &types->fudge_qq)))
+        return md_fail_at(place, -EINVAL, "[ defaults ] fudgeLJ and fudgeQQ have to be numbers");
+    types->generate_pairs = count > 2 && tolower((unsigned char)words[2][0]) == 'y';
     types->rule = (enum md_rule_of_mixing)rule;
     return 0;
 }
@@ -61,7 +66,7 @@ static int optional_columns(char *const *words, int count)
 }
 
 static int parse_atom_type(struct md_place place, char *const *words, int count,
-                           struct md_type_entry *entry)
+                           struct md_type_entry *entry, const char **bonded)
 {
     int optional = count < 6 ? -1 : optional_columns(words, count);
     if (optional < 0 || count < 6 + optional)
@@ -88,6 +93,9 @@ static int parse_atom_type(struct md_place place, char *const *words, int count,
                           "atom type %.31s: unknown particle type '%.40s'; A, S, V and D are known",
                           words[0], column[2]);
     entry->particle = (char)particle;
+    // A single one that is a number is the atomic number.
+    bool named = optional == 2 || (optional == 1 && !md_parse_int(words[1], &number));
+    *bonded = named ? words[1] : words[0];
     return 0;
 }
 
@@ -98,7 +106,7 @@ static bool equal(double a, double b)
 
 static bool same_type(const struct md_type_entry *a, const struct md_type_entry *b)
 {
-    return a->particle == b->particle && equal(a->mass_u, b->mass_u) &&
+    return a->particle == b->particle && a->bonded == b->bonded && equal(a->mass_u, b->mass_u) &&
            equal(a->charge_e, b->charge_e) && equal(a->first, b->first) &&
            equal(a->second, b->second);
 }
@@ -108,7 +116,8 @@ int md_types_atom_type(struct md_types *types, struct md_place place, char *text
     char *words[COLUMNS_MAX];
     int count = md_split(text, words, COLUMNS_MAX);
     struct md_type_entry entry = {.place = place, .used = -1};
-    int error = parse_atom_type(place, words, count, &entry);
+    const char *bonded = words[0];
+    int error = parse_atom_type(place, words, count, &entry, &bonded);
     if (error)
         return error;
     size_t length = strlen(words[0]);
@@ -117,6 +126,11 @@ int md_types_atom_type(struct md_types *types, struct md_place place, char *text
                           "atom type '%.80s': the name has to be below 32 characters and no single "
                           "digit",
                           words[0]);
+    entry.bonded = md_names_find(&types->bonded_names, bonded, strlen(bonded));
+    if (entry.bonded < 0)
+        entry.bonded = md_names_add(&types->bonded_names, bonded, strlen(bonded));
+    if (entry.bonded < 0)
+        return entry.bonded;
     int number = md_names_find(&types->names, words[0], length);
     if (number >= 0) {
         struct md_type_entry *old = &types->entries[number];
@@ -139,10 +153,11 @@ int md_types_atom_type(struct md_types *types, struct md_place place, char *text
 int md_types_pair(struct md_types *types, struct md_place place, char *text)
 {
     char *words[5];
-    struct md_pair_entry pair = {.place = place};
+    struct md_table_entry pair = {.place = place};
     int function;
     if (md_split(text, words, 5) != 5 || !md_parse_int(words[2], &function) ||
-        !md_parse_real(words[3], &pair.first) || !md_parse_real(words[4], &pair.second))
+        !md_parse_real(words[3], &pair.parameter[0]) ||
+        !md_parse_real(words[4], &pair.parameter[1]))
         return md_fail_at(place, -EINVAL,
                           "[ nonbond_params ] wants two atom types, the function type and two "
                           "finite numbers");
@@ -151,18 +166,13 @@ int md_types_pair(struct md_types *types, struct md_place place, char *text)
                           "[ nonbond_params ] function type %d contradicts nbfunc = 1 of "
                           "[ defaults ]",
                           function);
-    pair.a = md_names_find(&types->names, words[0], strlen(words[0]));
-    pair.b = md_names_find(&types->names, words[1], strlen(words[1]));
-    if (pair.a < 0 || pair.b < 0)
-        return md_fail_at(place, -EINVAL, "[ nonbond_params ] atom type '%.80s' is not defined",
-                          pair.a < 0 ? words[0] : words[1]);
-    struct md_pair_entry *grown =
-        md_reserve(types->pairs, types->pair_count, &types->pair_capacity, sizeof *grown);
-    if (!grown)
-        return -ENOMEM;
-    types->pairs = grown;
-    types->pairs[types->pair_count++] = pair;
-    return 0;
+    for (int i = 0; i < 2; i++) {
+        pair.type[i] = md_names_find(&types->names, words[i], strlen(words[i]));
+        if (pair.type[i] < 0)
+            return md_fail_at(place, -EINVAL, "[ nonbond_params ] atom type '%.80s' is not defined",
+                              words[i]);
+    }
+    return md_table_add(&types->tables[MD_TABLE_NONBONDED], 2, &pair, false);
 }
 
 int md_types_use(struct md_types *types, int type, struct md_place place, int *index)
@@ -191,11 +201,11 @@ int md_types_use(struct md_types *types, int type, struct md_place place, int *i
 
 // ---- tables
 
-// c6 and c12 of parameters in the sense of the rule. A negative sigma says that c6 is zero.
-static void convert(enum md_rule_of_mixing rule, double first, double second, double *c6,
-                    double *c12)
+// A negative sigma says that c6 is zero.
+void md_types_convert(const struct md_types *types, double first, double second, double *c6,
+                      double *c12)
 {
-    if (rule == MD_MIX_C6_C12) {
+    if (types->rule == MD_MIX_C6_C12) {
         *c6 = first;
         *c12 = second;
         return;
@@ -206,9 +216,10 @@ static void convert(enum md_rule_of_mixing rule, double first, double second, do
     *c12 = 4 * second * sigma6 * sigma6;
 }
 
-static void mix(enum md_rule_of_mixing rule, const struct md_type_entry *a,
+static void mix(const struct md_types *types, const struct md_type_entry *a,
                 const struct md_type_entry *b, double *c6, double *c12)
 {
+    enum md_rule_of_mixing rule = types->rule;
     double first, second = sqrt(a->second * b->second);
     if (rule == MD_MIX_C6_C12)
         first = sqrt(a->first * b->first);
@@ -218,35 +229,57 @@ static void mix(enum md_rule_of_mixing rule, const struct md_type_entry *a,
         first = sqrt(fabs(a->first * b->first));
     if (rule != MD_MIX_C6_C12 && (a->first < 0 || b->first < 0))
         first = -first;
-    convert(rule, first, second, c6, c12);
+    md_types_convert(types, first, second, c6, c12);
 }
 
-// Later entries of [ nonbond_params ] may repeat a pair, but not change it.
-static int apply_pairs(const struct md_types *types, struct md_topology *topology)
+static int fail_changed_pair(const struct md_types *types, const struct md_table_entry *pair,
+                             const char *directive)
 {
-    size_t n = (size_t)topology->type_count;
-    int *set = calloc(n * n, sizeof *set);
-    if (!set)
-        return leat_fail(-ENOMEM, "no memory for the pairs of %zu atom types", n);
-    int error = 0;
-    for (int i = 0; i < types->pair_count && !error; i++) {
-        const struct md_pair_entry *pair = &types->pairs[i];
-        int a = types->entries[pair->a].used, b = types->entries[pair->b].used;
-        if (a < 0 || b < 0)
-            continue;
-        size_t ab = (size_t)a * n + (size_t)b, ba = (size_t)b * n + (size_t)a;
-        const struct md_pair_entry *old = set[ab] ? &types->pairs[set[ab] - 1] : pair;
-        if (!equal(old->first, pair->first) || !equal(old->second, pair->second))
-            error = md_fail_at(
-                pair->place, -EINVAL, "[ nonbond_params ] changes the pair %s and %s of %s:%d",
-                topology->type_name[a], topology->type_name[b], old->place.file, old->place.line);
-        convert(types->rule, pair->first, pair->second, &topology->c6[ab], &topology->c12[ab]);
-        topology->c6[ba] = topology->c6[ab];
-        topology->c12[ba] = topology->c12[ab];
-        set[ab] = set[ba] = i + 1;
+    return md_fail_at(pair->changed, -EINVAL, "[ %s ] changes the pair %s and %s of %s:%d",
+                      directive, types->names.name[pair->type[0]], types->names.name[pair->type[1]],
+                      pair->place.file, pair->place.line);
+}
+
+// Explicit parameters of two atom types, or mixed ones.
+static int pair_parameters(const struct md_types *types, int a, int b, double *c6, double *c12)
+{
+    const struct md_table *table = &types->tables[MD_TABLE_NONBONDED];
+    int found = md_table_find(table, (const int[MD_TERM_ATOMS]){a, b});
+    if (found < 0) {
+        mix(types, &types->entries[a], &types->entries[b], c6, c12);
+        return 0;
     }
-    free(set);
-    return error;
+    const struct md_table_entry *pair = &table->entries[found];
+    if (pair->changed.file)
+        return fail_changed_pair(types, pair, "nonbond_params");
+    md_types_convert(types, pair->parameter[0], pair->parameter[1], c6, c12);
+    return 0;
+}
+
+int md_types_pair14(const struct md_types *types, struct md_place place, int a, int b, double *c6,
+                    double *c12)
+{
+    const struct md_table *table = &types->tables[MD_TABLE_PAIRS];
+    int found = md_table_find(table, (const int[MD_TERM_ATOMS]){a, b});
+    if (found >= 0) {
+        const struct md_table_entry *pair = &table->entries[found];
+        if (pair->changed.file)
+            return fail_changed_pair(types, pair, "pairtypes");
+        md_types_convert(types, pair->parameter[0], pair->parameter[1], c6, c12);
+    } else {
+        if (!types->generate_pairs)
+            return 0;
+        int error = pair_parameters(types, a, b, c6, c12);
+        if (error)
+            return error;
+        *c6 *= types->fudge_lj;
+        *c12 *= types->fudge_lj;
+    }
+    return isfinite(*c6) && isfinite(*c12)
+               ? 1
+               : md_fail_at(place, -EINVAL,
+                            "the 1-4 parameters of atom types %s and %s are no finite c6 and c12",
+                            types->names.name[a], types->names.name[b]);
 }
 
 static int check_tables(const struct md_types *types, const struct md_topology *topology)
@@ -274,21 +307,26 @@ int md_types_tables(const struct md_types *types, struct md_topology *topology)
     if (!topology->type_name || !topology->c6 || !topology->c12)
         return leat_fail(-ENOMEM, "no memory for the pairs of %zu atom types", n);
     for (size_t a = 0; a < n; a++) {
-        const struct md_type_entry *left = &types->entries[types->used[a]];
         snprintf(topology->type_name[a], sizeof topology->type_name[a], "%s",
                  types->names.name[types->used[a]]);
-        for (size_t b = 0; b < n; b++)
-            mix(types->rule, left, &types->entries[types->used[b]], &topology->c6[a * n + b],
-                &topology->c12[a * n + b]);
     }
-    int error = apply_pairs(types, topology);
-    return error ? error : check_tables(types, topology);
+    for (size_t a = 0; a < n; a++) {
+        for (size_t b = 0; b < n; b++) {
+            int error = pair_parameters(types, types->used[a], types->used[b],
+                                        &topology->c6[a * n + b], &topology->c12[a * n + b]);
+            if (error)
+                return error;
+        }
+    }
+    return check_tables(types, topology);
 }
 
 void md_types_free(struct md_types *types)
 {
     md_names_free(&types->names);
     free(types->entries);
-    free(types->pairs);
+    md_names_free(&types->bonded_names);
+    for (int i = 0; i < MD_TABLE_COUNT; i++)
+        md_table_free(&types->tables[i]);
     free(types->used);
 }
