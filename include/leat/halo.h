@@ -260,10 +260,18 @@ LEAT_API int leat_halo_info_get(const leat_halo *halo, leat_halo_info *info);
 
 /*
  * A step of a simulation, for leat_halo_run: forward exchange of one field, `consume`, reverse
- * exchange of another, `advance`. The two functions are called once a block (LEAT_BLOCKS of them,
- * at the same time, each for its share), on the CPU device; in modes other than resident by one
- * block alone. `consume` may read ghosts and write what goes back; `advance` may write home
- * elements. What is not 0 ends the run. They must not call leat.
+ * exchange of another, `advance`. The functions are called once a block (LEAT_BLOCKS of them, at
+ * the same time, each for its share), on the CPU device; in modes other than resident by one block
+ * alone. `consume` may read ghosts and write what goes back; `advance` may write home elements.
+ *
+ * Work that needs no ghost can be done while data travel: `while_forward` is called once what does
+ * not depend on others has been sent, before anything is awaited, `while_reverse` likewise on the
+ * way back (with several blocks, just before it). They must not touch ghosts, and while_forward
+ * must not write the field that is sent; while_reverse may write home elements of the one that
+ * comes back: what it leaves there is the own value, to which the others' are added. The order is
+ * while_forward, consume, while_reverse, advance in every mode, so the bits are the same.
+ *
+ * Each may be NULL. What is not 0 ends the run. They must not call leat.
  */
 typedef struct leat_step {
     size_t size;
@@ -271,13 +279,15 @@ typedef struct leat_step {
     int (*consume)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     int (*advance)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     void *user;
+    int (*while_forward)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
+    int (*while_reverse)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
 } leat_step;
 
 /*
  * Runs `step_count` steps. In resident mode the loop is one kernel: one launch for all steps, and
  * the host waits only for its end. In other modes every step makes its exchanges as
  * leat_halo_exchange does. `*done` (may be NULL) gets the number of whole steps, also on failure.
- * Errors as leat_halo_exchange, and what consume or advance returned.
+ * Errors as leat_halo_exchange, and what a function of the step returned.
  */
 LEAT_API int leat_halo_run(leat_halo *halo, const leat_step *step, uint64_t step_count,
                            uint64_t *done);

@@ -192,6 +192,7 @@ static struct k_field field_head(const struct leat_halo *halo, int f, uint64_t f
         .zones = (uint32_t)field->given.zones,
         .first_epoch = first_epoch,
         .turns = field->turns.address,
+        .meanwhile = halo->meanwhile,
         .source_start = halo->source_start.address,
         .source = halo->source.address,
         .sent_home = halo->sent_home.address,

@@ -89,6 +89,9 @@ struct leat_halo {
     struct k_stamp reader;          /* such a consumer, made by halo_run_reads */
     struct device_memory found;     /* by it */
     struct device_memory run, loop; /* k_resident with its fields, k_loop; in resident mode */
+    /* By direction: the caller's work while data travel, for kernels of the CPU device and for the
+     * host; none but in leat_halo_run. */
+    struct k_meanwhile meanwhile[2];
 };
 
 static inline struct k_field *halo_kernel(const struct leat_halo *halo, int f)

@@ -15,6 +15,8 @@
 #define HALO_SECOND_ZONE 2u
 /* The exchange's last kernel, in mode pulse: forward, it waits for all that comes. */
 #define HALO_LAST_KERNEL 4u
+/* The caller has work to be done once this launch has sent what it can (k_field.meanwhile). */
+#define HALO_MEANWHILE 8u
 /* Launch choice of the kernels that serve one pulse: its number from this bit on. */
 #define HALO_PULSE_BIT 8
 
@@ -53,6 +55,13 @@ struct k_turns {
     uint32_t forward_blocks, reverse_blocks; /* blocks that have done their part, of all */
 };
 
+/* Work of the caller's that no ghost or returned value is needed for. */
+struct k_meanwhile {
+    int (*call)(void *user, uint32_t block, uint32_t block_count, uint64_t step); /* or NULL */
+    void *user;
+    uint64_t step;
+};
+
 /* Nothing here changes while the halo lives, so a launch may carry it along with its pulses, which
  * follow it in memory. */
 struct k_field {
@@ -76,6 +85,8 @@ struct k_field {
     uint64_t x_tell, x_ask, f_tell, f_ask;
     uint64_t senders, receivers; /* bits of the pulses in which somebody sends to us; receives */
     struct k_wait wait;
+    /* [2], forward and reverse, in the host's memory: for launches with HALO_MEANWHILE. */
+    const struct k_meanwhile *meanwhile;
 };
 
 #ifdef __CUDACC__
@@ -138,6 +149,8 @@ struct k_resident {
     struct k_stamp stamp;
     int (*consume)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     int (*advance)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
+    int (*while_forward)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
+    int (*while_reverse)(void *user, uint32_t block, uint32_t block_count, uint64_t step);
     void *user;
 };
 

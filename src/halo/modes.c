@@ -40,6 +40,20 @@ static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t 
     return leat_device_launch(halo->job->device, &launch);
 }
 
+// The first of a direction's launches that may have to wait for what a peer sends.
+static int first_to_wait(const struct leat_halo *halo, int f, enum leat_direction direction,
+                         int launches)
+{
+    const struct k_field *field = halo_kernel(halo, f);
+    for (int i = 0; i < launches; i++) {
+        int p = direction == LEAT_FORWARD ? i : launches - 1 - i;
+        const struct k_pulse *pulse = p < field->pulse_count ? k_pulse_at(field, p) : NULL;
+        if (pulse && (direction == LEAT_FORWARD ? pulse->forward_needs : pulse->reverse_needs))
+            return i;
+    }
+    return launches - 1;
+}
+
 static int run_kernels(struct leat_halo *halo, int f, enum leat_direction direction,
                        enum kernel_id first, bool by_pulse, bool explicit_free)
 {
@@ -49,11 +63,14 @@ static int run_kernels(struct leat_halo *halo, int f, enum leat_direction direct
         launches = halo->gang ? halo->most_pulses : halo->plan->pulse_count;
     uint64_t epoch =
         direction == LEAT_FORWARD ? halo->field[f].forward_epoch : halo->field[f].reverse_epoch;
+    int busy = -1;
+    if (halo->meanwhile[direction].call)
+        busy = by_pulse ? first_to_wait(halo, f, direction, launches) : 0;
     for (int i = 0; !error && i < launches; i++) {
         int p = direction == LEAT_FORWARD ? i : launches - 1 - i;
-        uint32_t choice = (uint32_t)p << HALO_PULSE_BIT |
-                          (explicit_free && i == 0 ? HALO_EXPLICIT_FREE : 0) |
-                          (i == launches - 1 ? HALO_LAST_KERNEL : 0);
+        uint32_t choice =
+            (uint32_t)p << HALO_PULSE_BIT | (explicit_free && i == 0 ? HALO_EXPLICIT_FREE : 0) |
+            (i == busy ? HALO_MEANWHILE : 0) | (i == launches - 1 ? HALO_LAST_KERNEL : 0);
         error = launch(halo, f, first, choice, epoch);
         if (!error)
             error = halo_kernel_error(halo, f, direction);
@@ -175,6 +192,15 @@ static int free_landings(struct leat_halo *halo, int f, enum leat_direction dire
     return error;
 }
 
+// The caller's work, once an exchange, before its first wait for what a peer sends.
+static void work_meanwhile(const struct leat_halo *halo, enum leat_direction direction, bool *done)
+{
+    const struct k_meanwhile *meanwhile = &halo->meanwhile[direction];
+    if (!*done && meanwhile->call)
+        meanwhile->call(meanwhile->user, 0, 1, meanwhile->step); // its answer is the run's to read
+    *done = true;
+}
+
 // Pulses are sent in order, and each waits only for what it forwards: two ranks may have their
 // pulses in different orders, and would otherwise wait for each other for ever.
 
@@ -220,16 +246,22 @@ static int ordered_forward(struct leat_halo *halo, int f, bool explicit_free,
 {
     const struct k_field *field = halo_kernel(halo, f);
     int error = 0, arrived = 0;
+    bool worked = false;
     if (explicit_free)
         error = free_landings(halo, f, LEAT_FORWARD, halo->field[f].forward_epoch, order);
     for (int p = 0; !error && p < field->pulse_count; p++) {
         uint64_t needs = k_pulse_at(field, p)->forward_needs;
-        if (needs)
+        if (needs) {
+            work_meanwhile(halo, LEAT_FORWARD, &worked);
             error = await_arrivals(halo, f, order, 64 - __builtin_clzll(needs), &arrived);
+        }
         if (!error)
             error = send_pulse(halo, f, p, explicit_free, order);
     }
-    return error ? error : await_arrivals(halo, f, order, field->pulse_count, &arrived);
+    if (error)
+        return error;
+    work_meanwhile(halo, LEAT_FORWARD, &worked);
+    return await_arrivals(halo, f, order, field->pulse_count, &arrived);
 }
 
 // From the last pulse on, since sums are made in that order in every mode.
@@ -277,16 +309,22 @@ static int ordered_reverse(struct leat_halo *halo, int f, bool explicit_free,
 {
     const struct k_field *field = halo_kernel(halo, f);
     int error = 0, next = field->pulse_count - 1;
+    bool worked = false;
     if (explicit_free)
         error = free_landings(halo, f, LEAT_REVERSE, halo->field[f].reverse_epoch, order);
     for (int p = field->pulse_count - 1; !error && p >= 0; p--) {
         uint64_t needs = k_pulse_at(field, p)->reverse_needs;
-        if (needs)
+        if (needs) {
+            work_meanwhile(halo, LEAT_REVERSE, &worked);
             error = add_returns(halo, f, order, __builtin_ctzll(needs), &next);
+        }
         if (!error)
             error = return_pulse(halo, f, p, explicit_free, order);
     }
-    return error ? error : add_returns(halo, f, order, 0, &next);
+    if (error)
+        return error;
+    work_meanwhile(halo, LEAT_REVERSE, &worked);
+    return add_returns(halo, f, order, 0, &next);
 }
 
 static int host_forward(struct leat_halo *halo, int f, bool explicit_free)

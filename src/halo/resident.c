@@ -24,23 +24,69 @@ static int check_step(struct leat_halo *halo, const leat_step *step)
 
 static int ended_by_step(uint64_t step, int answer)
 {
-    return leat_fail(answer, "step %llu of the run ended it: consume or advance returned %d",
+    return leat_fail(answer, "step %llu of the run ended it: a function of the step returned %d",
                      (unsigned long long)step, answer);
+}
+
+typedef int step_function(void *user, uint32_t block, uint32_t block_count, uint64_t step);
+
+// The caller's work in an exchange of a run by single exchanges: by one block alone, and what it
+// returns ends the run only after the exchange.
+struct alone {
+    step_function *call;
+    void *user;
+    int answer;
+};
+
+static int work_alone(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct alone *alone = user;
+    (void)block_count;
+    if (block == 0)
+        alone->answer = alone->call(alone->user, 0, 1, step);
+    return 0;
+}
+
+static int work(step_function *call, void *user, uint64_t step)
+{
+    return call ? call(user, 0, 1, step) : 0;
+}
+
+// An exchange with the caller's work in it, or that alone. Where the host runs ahead of the device,
+// or nothing is sent, or other blocks would add to what is being written, the work comes before.
+static int exchange_and_work(struct leat_halo *halo, int f, enum leat_direction direction,
+                             const leat_step *step, uint64_t number, int *answer)
+{
+    step_function *call = direction == LEAT_FORWARD ? step->while_forward : step->while_reverse;
+    struct alone alone = {.call = call, .user = step->user};
+    bool blocks = direction == LEAT_REVERSE && halo->job->config.block_count > 1;
+    bool apart = f < 0 || halo_is_remote(halo) || !halo->plan->pulse_count || blocks;
+    if (apart)
+        *answer = work(call, step->user, number);
+    if (*answer || f < 0)
+        return 0;
+    if (!apart && call)
+        halo->meanwhile[direction] = (struct k_meanwhile){work_alone, &alone, number};
+    int error = leat_halo_exchange(halo, f, direction);
+    halo->meanwhile[direction] = (struct k_meanwhile){0};
+    *answer = alone.answer;
+    return error;
 }
 
 static int run_on_host(struct leat_halo *halo, const leat_step *step, uint64_t step_count,
                        uint64_t *done)
 {
     for (*done = 0; *done < step_count; ++*done) {
-        int error = 0, answer = 0;
-        if (step->forward_field >= 0)
-            error = leat_halo_exchange(halo, step->forward_field, LEAT_FORWARD);
-        if (!error && step->consume)
-            answer = step->consume(step->user, 0, 1, *done);
-        if (!error && !answer && step->reverse_field >= 0)
-            error = leat_halo_exchange(halo, step->reverse_field, LEAT_REVERSE);
-        if (!error && !answer && step->advance)
-            answer = step->advance(step->user, 0, 1, *done);
+        int answer = 0;
+        int error =
+            exchange_and_work(halo, step->forward_field, LEAT_FORWARD, step, *done, &answer);
+        if (!error && !answer)
+            answer = work(step->consume, step->user, *done);
+        if (!error && !answer)
+            error =
+                exchange_and_work(halo, step->reverse_field, LEAT_REVERSE, step, *done, &answer);
+        if (!error && !answer)
+            answer = work(step->advance, step->user, *done);
         if (error)
             return error;
         if (answer) // peers may be an exchange ahead, as after any error
@@ -116,7 +162,8 @@ static uint32_t barriers_of(const struct leat_halo *halo, const leat_step *step)
     bool apart = x >= 0 && halo->field[x].given.zones == 2 && halo_packets_of(halo, x);
     bool stamps = halo->stamp && !halo->stamp->reads_only;
     bool advances = step->advance || stamps;
-    return (step->reverse_field >= 0 || advances || !apart ? RESIDENT_AFTER_CONSUME : 0) |
+    bool works = step->while_forward || step->while_reverse;
+    return (step->reverse_field >= 0 || advances || works || !apart ? RESIDENT_AFTER_CONSUME : 0) |
            (advances ? RESIDENT_AFTER_ADVANCE : 0);
 }
 
@@ -140,6 +187,8 @@ static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t ste
         .stamped = halo->stamp != NULL,
         .consume = step->consume,
         .advance = step->advance,
+        .while_forward = step->while_forward,
+        .while_reverse = step->while_reverse,
         .user = step->user,
     };
     if (halo->stamp)
@@ -174,7 +223,7 @@ static int loop_error(struct leat_halo *halo, const leat_step *step, uint64_t do
                          "step %llu of the run: its blocks did not meet within %.3g s; consume or "
                          "advance takes longer in some: raise LEAT_TIMEOUT, or do less in a step",
                          (unsigned long long)done, (double)halo->job->timeout_ns * 1e-9);
-    return ended_by_step(done, report->code);
+    return ended_by_step(report->seen, report->code);
 }
 
 // As if the exchanges had been called one by one.
@@ -220,7 +269,8 @@ static int run_resident(struct leat_halo *halo, const leat_step *step, uint64_t 
 {
     struct k_loop *loop = halo->loop.host;
     uint64_t begin = halo->sequence;
-    if (halo_is_remote(halo) && (step->consume || step->advance))
+    if (halo_is_remote(halo) &&
+        (step->consume || step->advance || step->while_forward || step->while_reverse))
         return leat_fail(-ENOTSUP,
                          "leat_halo_run: on a GPU a resident loop cannot call functions of "
                          "the host; use mode fused, or leave consume and advance NULL");
@@ -232,6 +282,9 @@ static int run_resident(struct leat_halo *halo, const leat_step *step, uint64_t 
     uint64_t since = leat_trace_begin(halo->job), cpu = since ? leat_trace_cpu_ns() : 0;
     int error = launch_run(halo, loop);
     *done = loop->done;
+    // A block that ends the run may do so before the first has counted the step before.
+    if (!error && halo->report->ready && !halo->report->signal && !halo->report->wanted)
+        *done = halo->report->seen;
     if (since)
         leat_trace_cpu(halo->job, cpu);
     leat_trace_end(halo->job, TRACE_RUN, 0, since, (int64_t)*done, 0);

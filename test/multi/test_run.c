@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // leat_halo_run in every mode: each ghost of each step is read once, by another block than the one
 // that received it, and says whose it is and of which step; each sum is checked by what was sent
-// back. Launches, waits, failures, runs in a row.
+// back. Work while data travel: once, in its place, before any wait. Launches, waits, failures,
+// runs in a row.
 
 #include "multi/boxes.h"
 #include "multi/graphs.h"
@@ -25,12 +26,16 @@ struct job {
     enum leat_mode mode;
     uint64_t steps, first_epoch;
     bool forward, reverse, delays;
-    int failing_rank; /* its consume fails at step 5; -1: nobody's */
+    bool works;          /* part of the sums is left to the work while data travel */
+    int failing_rank;    /* its consume fails at step 5; -1: nobody's */
+    bool fails_at_work;  /* its while_forward instead */
+    uint32_t reached[4]; /* of ranks that wait for one another, see below */
     leat_stats stats[GRAPH_RANKS];
 };
 
 struct block_record {
     uint64_t ghosts_read;
+    uint64_t calls;  /* of the four functions, in their order */
     char wrong[200]; /* the first */
 };
 
@@ -76,6 +81,49 @@ __attribute__((format(printf, 3, 4))) static int wrong(struct load *load, uint32
     return -EBADMSG;
 }
 
+enum { WHILE_FORWARD, CONSUME, WHILE_REVERSE, ADVANCE, CALLS };
+
+// Each block is called in the step's order, whatever other blocks do.
+static int in_order(struct load *load, uint32_t block, unsigned call)
+{
+    uint64_t *calls = &load->block[block].calls;
+    if (load->job->works && *calls % CALLS != call)
+        return wrong(load, block, "function %u of the step came as number %llu", call,
+                     (unsigned long long)*calls);
+    *calls += load->job->works;
+    return 0;
+}
+
+// Home elements' own values, in two halves; a ghost's part comes in between.
+static int add_halves(struct load *load, uint32_t block, uint32_t block_count, double by)
+{
+    uint32_t begin = part(load->info.home_count, block, block_count);
+    uint32_t end = part(load->info.home_count, block + 1, block_count);
+    for (uint32_t i = begin; i < end; i++)
+        load->force[i] += by * i;
+    return 0;
+}
+
+static int while_forward(void *user, uint32_t block, uint32_t block_count, uint64_t run_step)
+{
+    struct load *load = user;
+    uint64_t step = load->before + run_step;
+    dawdle(load, block, step + 2000003);
+    if (load->job->fails_at_work && load->rank == load->job->failing_rank && step == 5 &&
+        block == block_count - 1)
+        return -EDOM;
+    int error = in_order(load, block, WHILE_FORWARD);
+    return error ? error : add_halves(load, block, block_count, 0.25);
+}
+
+static int while_reverse(void *user, uint32_t block, uint32_t block_count, uint64_t run_step)
+{
+    struct load *load = user;
+    dawdle(load, block, load->before + run_step + 3000017);
+    int error = in_order(load, block, WHILE_REVERSE);
+    return error ? error : add_halves(load, block, block_count, 0.75);
+}
+
 static int read_ghost(struct load *load, uint32_t block, uint32_t ghost, int e, uint32_t entry,
                       uint64_t step)
 {
@@ -96,8 +144,12 @@ static int consume(void *user, uint32_t block, uint32_t block_count, uint64_t ru
     const struct graph *graph = &load->job->graph;
     uint64_t step = load->before + run_step;
     dawdle(load, block, step);
-    if (load->rank == load->job->failing_rank && step == 5 && block == block_count - 1)
+    if (!load->job->fails_at_work && load->rank == load->job->failing_rank && step == 5 &&
+        block == block_count - 1)
         return -EDOM;
+    int out_of_order = in_order(load, block, CONSUME);
+    if (out_of_order)
+        return out_of_order;
     // Another block's share than the one that the kernel itself would give.
     uint32_t other = (block + 1) % block_count, home = load->info.home_count, ghost = home;
     uint32_t count = load->info.element_count - home;
@@ -137,7 +189,7 @@ static void write_home(struct load *load, uint32_t begin, uint32_t end, uint64_t
         load->stamp[3 * i] = (uint32_t)load->rank;
         load->stamp[3 * i + 1] = i;
         load->stamp[3 * i + 2] = (uint32_t)step;
-        load->force[i] = i;
+        load->force[i] = load->job->works ? 0.0 : i;
     }
 }
 
@@ -149,6 +201,8 @@ static int advance(void *user, uint32_t block, uint32_t block_count, uint64_t ru
     uint32_t begin = part(load->info.home_count, block, block_count);
     uint32_t end = part(load->info.home_count, block + 1, block_count);
     int error = load->job->reverse ? check_sums(load, block, begin, end, step) : 0;
+    if (!error)
+        error = in_order(load, block, ADVANCE);
     write_home(load, begin, end, step + 1);
     return error;
 }
@@ -196,7 +250,9 @@ static int run(struct load *load, uint64_t steps, uint64_t *done)
                             .reverse_field = load->job->reverse ? FORCE : -1,
                             .consume = consume,
                             .advance = advance,
-                            .user = load};
+                            .user = load,
+                            .while_forward = load->job->works ? while_forward : NULL,
+                            .while_reverse = load->job->works ? while_reverse : NULL};
     return leat_halo_run(load->halo, &step, steps, done);
 }
 
@@ -264,6 +320,7 @@ static void run_ways(uint64_t first_epoch)
                 job->mode = graph_modes[m];
                 job->forward = way & 1;
                 job->reverse = way & 2;
+                job->works = (m + way) % 2 == 0 || blocks > 1;
                 job->delays = true;
                 job->first_epoch = first_epoch;
                 set_blocks(blocks);
@@ -327,6 +384,105 @@ static void test_other_modes_launch_in_each_step_and_only_host_blocks(void **sta
             assert_int_equal(job->stats[rank].launches, 10 * launches[m]);
             assert_int_equal(job->stats[rank].blocking_waits, 10 * waits[m] + first[m]);
         }
+        free(job);
+    }
+}
+
+// ---- Work while data travel ----
+
+// The ranks wait for one another in ways that come to an end only where the work comes after the
+// rank's own data are on their way, and before it waits for the other's.
+enum { IN_FORWARD, CONSUMED, IN_REVERSE, ADVANCED };
+
+static int await_mark(struct load *load, int mark)
+{
+    struct job *job = (struct job *)(uintptr_t)load->job;
+    uint64_t deadline_ns = leat_now_ns() + UINT64_C(20000000000);
+    while (!__atomic_load_n(&job->reached[mark], __ATOMIC_ACQUIRE)) {
+        if (leat_now_ns() > deadline_ns)
+            return wrong(load, 0, "the other rank has not come to mark %d in 20 s", mark);
+        sched_yield();
+    }
+    return 0;
+}
+
+static void set_mark(const struct load *load, int mark)
+{
+    struct job *job = (struct job *)(uintptr_t)load->job;
+    __atomic_store_n(&job->reached[mark], 1, __ATOMIC_RELEASE);
+}
+
+static int meet_forward(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct load *load = user;
+    (void)block, (void)block_count, (void)step;
+    if (load->rank == 1)
+        return 0;
+    set_mark(load, IN_FORWARD);
+    return await_mark(load, CONSUMED);
+}
+
+static int meet_consume(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct load *load = user;
+    (void)block, (void)block_count, (void)step;
+    if (load->rank == 0)
+        return 0;
+    set_mark(load, CONSUMED);
+    return await_mark(load, IN_REVERSE);
+}
+
+static int meet_reverse(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct load *load = user;
+    (void)block, (void)block_count, (void)step;
+    if (load->rank == 1)
+        return 0;
+    set_mark(load, IN_REVERSE);
+    return await_mark(load, ADVANCED);
+}
+
+static int meet_advance(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    const struct load *load = user;
+    (void)block, (void)block_count, (void)step;
+    if (load->rank == 1)
+        set_mark(load, ADVANCED);
+    return 0;
+}
+
+static void meet(struct rank_thread *self)
+{
+    struct load load;
+    if (!bind(self, &load))
+        return;
+    const leat_step step = {.size = sizeof step,
+                            .forward_field = STAMP,
+                            .reverse_field = FORCE,
+                            .consume = meet_consume,
+                            .advance = meet_advance,
+                            .user = &load,
+                            .while_forward = meet_forward,
+                            .while_reverse = meet_reverse};
+    // The first exchange waits for leave to overwrite ghosts, so another step goes before.
+    const leat_step plain = {.size = sizeof plain, .forward_field = STAMP, .reverse_field = FORCE};
+    bool held =
+        rank_check(self, !leat_halo_run(load.halo, &plain, 1, NULL), "%s", leat_error_detail());
+    if (load.rank == 1)
+        held = held && rank_check(self, !await_mark(&load, IN_FORWARD), "%s", load.block[0].wrong);
+    held = held &&
+           rank_check(self, !leat_halo_run(load.halo, &step, 1, NULL), "%s", leat_error_detail());
+    if (held)
+        unbind(&load);
+}
+
+static void test_work_is_done_between_sending_and_waiting(void **state)
+{
+    (void)state;
+    for (int m = 0; m < GRAPH_MODES; m++) {
+        struct job *job = new_job(2, 1);
+        job->mode = graph_modes[m];
+        ranks_run(2, meet, job);
         free(job);
     }
 }
@@ -419,6 +575,7 @@ static void test_a_consumer_that_fails_ends_all_ranks_with_its_error(void **stat
             struct job *job = new_job(3, 0);
             job->mode = graph_modes[m];
             job->failing_rank = 1;
+            job->works = job->fails_at_work = round % 2;
             set_blocks(round ? 3 : 1);
             ranks_run(3, fail_at_step_5, job);
             free(job);
@@ -434,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_many_steps),
         cmocka_unit_test(test_a_resident_run_is_one_launch_and_waits_once_at_its_end),
         cmocka_unit_test(test_other_modes_launch_in_each_step_and_only_host_blocks),
+        cmocka_unit_test(test_work_is_done_between_sending_and_waiting),
         cmocka_unit_test(test_more_blocks_than_cores_come_to_an_end),
         cmocka_unit_test(test_runs_and_single_exchanges_follow_one_another),
         cmocka_unit_test(test_a_consumer_that_fails_ends_all_ranks_with_its_error),

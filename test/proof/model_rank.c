@@ -29,9 +29,31 @@ static int consume(void *user, uint32_t block, uint32_t block_count, uint64_t st
                               stamp(self->origin[g], self->now, step));
         self->f[self->home + g] = (double)(100 * (uint64_t)self->now + step + 1);
     }
+    return 0;
+}
+
+// Only what is home, and while the peers' data may come in.
+static int while_forward(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct model_rank *self = user;
+    explore_step((uint32_t)step);
+    for (uint32_t i = k_part(0, self->home, block, block_count);
+         i < k_part(0, self->home, block + 1, block_count); i++) {
+        if (self->x[i] != stamp((uint64_t)self->rank << 16 | i, self->now, step))
+            explore_violation("rank %d, halo %d, step %d, element %u: %g while it travels",
+                              self->rank, self->now, (int)step, i, self->x[i]);
+        self->f[i] = -1;
+    }
+    return 0;
+}
+
+static int while_reverse(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct model_rank *self = user;
+    explore_step((uint32_t)step);
     for (uint32_t i = k_part(0, self->home, block, block_count);
          i < k_part(0, self->home, block + 1, block_count); i++)
-        self->f[i] = 0;
+        self->f[i] += 1;
     return 0;
 }
 
@@ -84,7 +106,9 @@ void model_play(void *user)
                             .reverse_field = scenario->forward_only ? -1 : 1,
                             .consume = consume,
                             .advance = advance,
-                            .user = self};
+                            .user = self,
+                            .while_forward = while_forward,
+                            .while_reverse = while_reverse};
     for (int h = 0; h < scenario->halos; h++) {
         self->now = h;
         struct leat_halo *halo = self->halo[scenario->rebuild == SAME_MEMORY ? 0 : h];

@@ -175,6 +175,7 @@ static void share_halo(struct explorer *explorer, struct model_rank *self, int h
     // Books of what has been called: a function of how far the rank is.
     explore_memory(explorer, halo->field, sizeof halo->field, false);
     explore_memory(explorer, &halo->sequence, sizeof halo->sequence, false);
+    explore_memory(explorer, halo->meanwhile, sizeof halo->meanwhile, false);
     if (self->model->scenario->mutant == SIGNAL_BEFORE_DATA)
         explore_memory(explorer, self->aside[h], sizeof self->aside[h], true);
 }
@@ -186,6 +187,7 @@ static void share_rank(struct explorer *explorer, struct model_rank *self, leat_
                                          .block_count = scenario->blocks};
     self->own = job->device;
     job->device = &self->device.base;
+    job->config.block_count = (int)scenario->blocks;
     uint32_t zones = scenario->zones == 2 ? 2 : 1;
     uint32_t places = self->home + zones * (self->elements - self->home);
     memset(self->x, 0, places * sizeof *self->x);

@@ -86,9 +86,30 @@ static int consume(void *user, uint32_t block, uint32_t block_count, uint64_t st
     for (uint32_t i = share(block, block_count); i < share(block + 1, block_count); i++) {
         if (ends->x[HOME + i] != stamp(!ends->self->rank, step, i))
             return -1;
-        ends->f[i] = 1;
+        ends->f[i] += 0.25;
         ends->f[HOME + i] = (double)step;
     }
+    return 0;
+}
+
+// A home element's own value is made of what all three leave in it.
+static int while_forward(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct ends *ends = user;
+    for (uint32_t i = share(block, block_count); i < share(block + 1, block_count); i++) {
+        if (ends->x[i] != stamp(ends->self->rank, step, i))
+            return -3;
+        ends->f[i] = 0.25;
+    }
+    return 0;
+}
+
+static int while_reverse(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct ends *ends = user;
+    (void)step;
+    for (uint32_t i = share(block, block_count); i < share(block + 1, block_count); i++)
+        ends->f[i] += 0.5;
     return 0;
 }
 
@@ -123,7 +144,9 @@ static void run(struct rank_thread *self, enum leat_mode mode, bool both_ways)
                             .reverse_field = both_ways ? 1 : -1,
                             .consume = consume,
                             .advance = both_ways ? advance : advance_forward_only,
-                            .user = &ends};
+                            .user = &ends,
+                            .while_forward = while_forward,
+                            .while_reverse = while_reverse};
     uint64_t done = 0;
     int error = leat_halo_run(ends.halo, &step, STEPS, &done);
     rank_check(self, !error && done == STEPS, "%d after %llu steps: %s", error,
@@ -138,11 +161,16 @@ static void exchange_in_turn(struct rank_thread *self)
     run(self, *mode, false);
 }
 
-static void run_mode(enum leat_mode mode)
+static void run_blocks(enum leat_mode mode, const char *blocks)
 {
-    setenv("LEAT_BLOCKS", "2", 1);
+    setenv("LEAT_BLOCKS", blocks, 1);
     ranks_run(2, exchange_in_turn, &mode);
     unsetenv("LEAT_BLOCKS");
+}
+
+static void run_mode(enum leat_mode mode)
+{
+    run_blocks(mode, "2");
 }
 
 static void test_fused_kernels_order_data_and_signals(void **state)
@@ -163,10 +191,20 @@ static void test_the_resident_loop_orders_data_and_signals(void **state)
     run_mode(LEAT_MODE_RESIDENT);
 }
 
+// One block: what is left to do on the way back is done between sending and waiting.
+static void test_work_while_data_travel_is_in_order_with_them(void **state)
+{
+    (void)state;
+    run_blocks(LEAT_MODE_FUSED, "1");
+    run_blocks(LEAT_MODE_PULSE, "1");
+    run_blocks(LEAT_MODE_RESIDENT, "1");
+}
+
 static void test_packets_order_their_words(void **state)
 {
     (void)state;
     setenv("LEAT_HALO_PACKETS", "100000", 1);
+    run_blocks(LEAT_MODE_FUSED, "1");
     run_mode(LEAT_MODE_FUSED);
     run_mode(LEAT_MODE_RESIDENT);
     unsetenv("LEAT_HALO_PACKETS");
@@ -175,6 +213,7 @@ static void test_packets_order_their_words(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_work_while_data_travel_is_in_order_with_them),
         cmocka_unit_test(test_packets_order_their_words),
         cmocka_unit_test(test_fused_kernels_order_data_and_signals),
         cmocka_unit_test(test_pulse_kernels_order_data_and_signals),
