@@ -34,6 +34,9 @@ enum {
     OPTION_OUT,
     OPTION_FORCES,
     OPTION_ENERGIES,
+    OPTION_CHECKPOINT,
+    OPTION_EVERY,
+    OPTION_RESTART,
     OPTION_ORACLE,
     OPTION_PRECISION,
     OPTION_DEVICE,
@@ -66,6 +69,14 @@ static const struct option_row rows[] = {
     {OPTION_FORCES, "forces", "FILE", "write the last step's forces, an atom a line, in kJ/mol/nm"},
     {OPTION_ENERGIES, "energies", "FILE",
      "write energies, temperature and pressure of each step of nstenergy, and the last, as .csv"},
+    {OPTION_CHECKPOINT, "checkpoint", "FILE",
+     "write what the run can go on from, at the end and every so often; the one before is "
+     "FILE.prev"},
+    {OPTION_EVERY, "checkpoint-every", "STEPS",
+     "from one checkpoint to the next, taken to the next list; 0: at the end only (10000)"},
+    {OPTION_RESTART, "restart", "FILE",
+     "go on from a checkpoint of the same input to the same last step; to the bit on as many "
+     "ranks"},
     {OPTION_ORACLE, "oracle", NULL,
      "evaluate the coordinates by all pairs in double precision on one rank; no steps"},
     {OPTION_PRECISION, "precision", "mixed|double",
@@ -97,7 +108,7 @@ static const struct option_table table = {
 struct request {
     struct md_options options;
     bool rank_threads;
-    int rank_count, steps;
+    int rank_count, steps, checkpoint_every;
     const char *cuda; /* as leat_open takes it */
     char *define, *include_dirs;
 };
@@ -174,6 +185,9 @@ static void read_value(struct option_reader *reader, struct request *request)
     case OPTION_STEPS:
         options_integer(reader, 0, 2147483647, &request->steps);
         break;
+    case OPTION_EVERY:
+        options_integer(reader, 0, 2147483647, &request->checkpoint_every);
+        break;
     case OPTION_DRIFT_AFTER:
         options_number(reader, 0.0, 1e12, &options->drift_after_ps);
         break;
@@ -206,6 +220,12 @@ static void read_option(struct option_reader *reader, struct request *request)
         break;
     case OPTION_FORCES:
         options->forces = reader->value;
+        break;
+    case OPTION_CHECKPOINT:
+        options->checkpoint = reader->value;
+        break;
+    case OPTION_RESTART:
+        options->restart = reader->value;
         break;
     case OPTION_ENERGIES:
         options->energies = reader->value;
@@ -275,14 +295,15 @@ static int check(struct option_reader *reader, const struct request *request)
                                      "one already; start it without `leat run`");
     if (options->oracle && options->out)
         return options_error(reader, "--oracle moves nothing, so there is nothing for --out");
-    if (options->oracle && options->energies)
-        return options_error(reader, "--oracle prints its energies; --energies is for steps");
+    if (options->oracle && (options->energies || options->checkpoint || options->restart))
+        return options_error(reader, "--oracle makes no steps; --energies, --checkpoint and "
+                                     "--restart are for these");
     return check_device(reader, request);
 }
 
 static int parse(int argc, char **argv, struct request *request)
 {
-    *request = (struct request){.steps = -1};
+    *request = (struct request){.steps = -1, .checkpoint_every = 10000};
     request->options.tile[0] = request->options.tile[1] = request->options.tile[2] = 1;
     struct option_reader reader;
     options_begin(&reader, &table, argc, argv);
@@ -291,6 +312,7 @@ static int parse(int argc, char **argv, struct request *request)
     if (reader.exit_status < 0 && options_no_operands(&reader))
         reader.exit_status = check(&reader, request);
     request->options.steps = request->steps;
+    request->options.checkpoint_every = request->checkpoint_every;
     request->options.define = request->define;
     request->options.include_dirs = request->include_dirs;
     return reader.exit_status;

@@ -8,6 +8,7 @@
 // partition costs several others.
 
 #include "core/error.h"
+#include "md/checkpoint.h"
 #include "md/md.h"
 
 #include <errno.h>
@@ -194,12 +195,23 @@ static void take_molecule(struct md_rank *rank, const struct md_molecule_block *
     domain->group_start[++domain->group_count] = (uint32_t)domain->atoms.count;
 }
 
+int md_domain_add(struct md_rank *rank, int64_t molecule)
+{
+    struct md_domain *domain = &rank->domain;
+    const struct md_topology *topology = rank->system.topology;
+    const struct md_molecule_block *block = &topology->blocks[md_find_block(topology, molecule)];
+    int64_t atoms = domain->atoms.count + topology->molecule_types[block->type].atom_count;
+    int error = md_domain_reserve(domain, domain->group_count + 1, (uint32_t)atoms);
+    if (!error)
+        take_molecule(rank, block, molecule);
+    return error;
+}
+
 static void take_share(struct md_rank *rank)
 {
     const struct md_topology *topology = rank->system.topology;
     int64_t begin = share_begin(rank, rank->rank), end = share_begin(rank, rank->rank + 1);
     int b = md_find_block(topology, begin);
-    rank->domain.group_start[0] = 0;
     for (int64_t m = begin; m < end; m++) {
         while (m >= topology->blocks[b].first_molecule + topology->blocks[b].count)
             b++;
@@ -233,24 +245,33 @@ static int prepare(struct md_rank *rank)
     if (error)
         return error;
     int64_t groups = share_begin(rank, rank->rank + 1) - share_begin(rank, rank->rank);
-    return md_domain_reserve(domain, (uint32_t)groups, (uint32_t)share_atoms(rank, rank->rank));
+    error = md_domain_reserve(domain, (uint32_t)groups, (uint32_t)share_atoms(rank, rank->rank));
+    if (!error)
+        domain->group_start[0] = 0;
+    return error;
 }
 
-int md_domain_open(struct md_rank *rank)
+static int deal(struct md_rank *rank)
 {
     uint64_t *counts = calloc((size_t)rank->rank_count, sizeof *counts);
-    int error = counts
-                    ? prepare(rank)
-                    : leat_fail(-ENOMEM, "no memory for the shares of %d ranks", rank->rank_count);
+    int error =
+        counts ? 0 : leat_fail(-ENOMEM, "no memory for the shares of %d ranks", rank->rank_count);
     // Nothing is dealt to ranks that have given up.
     error = md_agree(rank, error);
     if (!error)
         error = deal_coordinates(rank, counts);
     free(counts);
-    if (error)
-        return error;
-    take_share(rank);
-    return md_local_home(rank);
+    if (!error)
+        take_share(rank);
+    return error;
+}
+
+int md_domain_open(struct md_rank *rank)
+{
+    int error = md_agree(rank, prepare(rank));
+    if (!error)
+        error = rank->options->restart ? md_checkpoint_read(rank) : deal(rank);
+    return error ? error : md_local_home(rank);
 }
 
 static void drop_plan(struct md_domain *domain)

@@ -7,6 +7,7 @@
 #ifndef MD_FILES_H
 #define MD_FILES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -16,7 +17,22 @@ struct md_rank;
 struct md_files {
     FILE *energies;          /* rank 0, with --energies */
     uint64_t energies_bytes; /* written so far */
+    char *checkpoint;        /* --checkpoint, behind symbolic links; NULL: none */
+    int64_t checkpoint_step; /* of the last that is in place; -1: none */
+    bool checkpoint_good;    /* what is there under its name is known to be whole */
+    bool other_ranks;        /* the run goes on on another number of them than it had */
+    unsigned char *section;  /* of a checkpoint */
+    uint64_t section_capacity;
 };
+
+/* ---- files.c ---- */
+/* Before anything is read: finds where a checkpoint goes. */
+int md_files_begin(struct md_rank *rank);
+/* Opens what rank 0 writes while steps are made, where rank->step is the first of them. */
+int md_files_open(struct md_rank *rank);
+/* Until all of it is on its way to the device. */
+int md_files_close(struct md_rank *rank);
+void md_files_end(struct md_rank *rank);
 
 /* ---- energies.c ---- */
 /* Begins the file with the names of its columns, or goes on at byte `from` of the one that is

@@ -7,6 +7,7 @@
  *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
  *     energy.c   sums over ranks, watches          output.c   files
  *     files.h    files while it goes           energies.c energies as a table
+ *     checkpoint.h  to go on from
  *     together.c collectives                       report.c   what people and programs read
  *     system_share.c what rank 0 has read, to all  gpu.h      the same on a GPU
  *
@@ -112,13 +113,16 @@ struct md_rank {
 int md_system_share(struct md_rank *rank);
 
 /* ---- domain.c ---- */
-/* Takes this rank's share of the input's molecules, in file order. Collective. */
+/* Takes this rank's share of the input's molecules, in file order, or with --restart what
+ * md_checkpoint_read gives it. Collective. */
 int md_domain_open(struct md_rank *rank);
 void md_domain_close(struct md_domain *domain);
 /* Sends molecules home, makes plan, halo, local topology and list; ghosts are in place after it. */
 int md_domain_partition(struct md_rank *rank);
 /* Puts the home atoms' positions where an exchange of FIELD_X takes them from. */
 void md_domain_image(struct md_rank *rank);
+/* One more molecule, whose positions and velocities are still to be set. */
+int md_domain_add(struct md_rank *rank, int64_t molecule);
 /* Makes room for that many home atoms and groups, keeping what is there. */
 int md_domain_reserve(struct md_domain *domain, uint32_t groups, uint32_t atoms);
 
@@ -143,6 +147,8 @@ int md_steps(struct md_rank *rank);
 /* ---- start.c ---- */
 /* Velocities by gen-vel; constrained coordinates and velocities, unless this is --steps 0. */
 int md_start(struct md_rank *rank);
+/* What a checkpoint has not said. */
+int md_go_on(struct md_rank *rank);
 /* Takes the motion of the centre of mass out. Collective. */
 int md_stop_centre(struct md_rank *rank);
 

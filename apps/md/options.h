@@ -32,9 +32,11 @@ struct md_options {
     int64_t steps; /* below 0: the .mdp's */
     int tile[3];   /* times the input is repeated along x, y, z */
     double drift_after_ps;
-    const char *out;      /* .gro of the last step, or NULL */
-    const char *forces;   /* text of the last step's forces, or NULL */
-    const char *energies; /* table of energies, or NULL */
+    const char *out;                  /* .gro of the last step, or NULL */
+    const char *forces;               /* text of the last step's forces, or NULL */
+    const char *energies;             /* table of energies, or NULL */
+    const char *checkpoint, *restart; /* NULL: none is written, or the run begins anew */
+    int64_t checkpoint_every;         /* steps; 0: at the end only */
     bool oracle, stats, json;
 };
 

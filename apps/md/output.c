@@ -42,7 +42,9 @@ int md_check_outputs(const struct md_options *options)
     int error = check_output("--out", options->out);
     if (!error)
         error = check_output("--forces", options->forces);
-    return error ? error : check_output("--energies", options->energies);
+    if (!error)
+        error = check_output("--energies", options->energies);
+    return error ? error : check_output("--checkpoint", options->checkpoint);
 }
 
 static int publish(struct md_rank *rank, leat_region **region)

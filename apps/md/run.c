@@ -28,8 +28,8 @@ static int loop(struct md_rank *rank)
     uint64_t begin_ns = leat_now_ns();
     md_clock_start(&rank->clock);
     int error = 0;
+    bool first = true;
     while (!error && rank->step <= rank->system.settings.steps) {
-        bool first = rank->step == 0;
         error = md_steps(rank);
         if (!error && rank->gpu && (first || rank->step > rank->system.settings.steps))
             error = md_gpu_wait(rank);
@@ -42,6 +42,7 @@ static int loop(struct md_rank *rank)
             md_clock_start(&rank->clock);
             begin_ns = leat_now_ns();
         }
+        first = false;
         md_progress_step(&progress, rank->step - 1);
     }
     rank->loop_s = (double)(leat_now_ns() - begin_ns) * 1e-9;
@@ -67,6 +68,8 @@ static int set_up(struct md_rank *rank)
 {
     int error = md_system_share(rank);
     if (!error)
+        error = md_agree(rank, md_files_begin(rank));
+    if (!error)
         error = md_agree(rank, md_domain_open(rank));
     if (error)
         return error;
@@ -75,8 +78,8 @@ static int set_up(struct md_rank *rank)
     if (error)
         return error;
     drop_input(rank);
-    error = md_start(rank);
-    return error ? error : md_agree_on_files(rank, md_energies_open(rank, 0));
+    error = rank->options->restart ? md_go_on(rank) : md_start(rank);
+    return error ? error : md_agree_on_files(rank, md_files_open(rank));
 }
 
 static int finish(struct md_rank *rank)
@@ -86,7 +89,7 @@ static int finish(struct md_rank *rank)
     if (!error)
         error = md_agree_on_files(rank, md_write_files(rank));
     if (!error)
-        error = md_agree_on_files(rank, md_energies_close(rank));
+        error = md_agree_on_files(rank, md_files_close(rank));
     // One more verdict, so that no rank ends well while rank 0 cannot print.
     int printed = 0;
     if (!error && rank->rank == 0) {
@@ -176,7 +179,7 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     md_domain_close(&rank->domain);
     md_system_free(&rank->system);
     free(rank->forces);
-    md_energies_close(rank);
+    md_files_end(rank);
     md_gpu_close(rank); // its memory is the job's
     leat_close(job, error ? detail : NULL);
     md_together_end(&rank->together);

@@ -92,3 +92,12 @@ int md_start(struct md_rank *rank)
     memcpy(rank->ekin_before, rank->ekin_after, sizeof rank->ekin_before);
     return md_kinetic_sum(rank);
 }
+
+int md_go_on(struct md_rank *rank)
+{
+    if (!rank->files.other_ranks)
+        return 0;
+    md_kinetic(&rank->domain.atoms, rank->ekin_after);
+    memcpy(rank->ekin_before, rank->ekin_after, sizeof rank->ekin_before);
+    return 0;
+}

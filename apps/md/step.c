@@ -10,6 +10,7 @@
 // the kernel's blocks one does the work.
 
 #include "core/error.h"
+#include "md/checkpoint.h"
 #include "md/md.h"
 
 #include <string.h>
@@ -263,9 +264,11 @@ int md_steps(struct md_rank *rank)
     bool fresh = starts_list(rank, rank->step);
     struct run run = {.rank = rank, .count = 1};
     int error = 0;
-    if (fresh)
+    if (fresh && md_checkpoint_due(rank))
+        error = md_checkpoint_write(rank);
+    if (fresh && !error)
         error = md_domain_partition(rank);
-    else if (!rank->gpu)
+    else if (!fresh && !rank->gpu)
         md_domain_image(rank);
     if (error)
         return error;

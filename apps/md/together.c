@@ -63,7 +63,9 @@ static int perform(struct md_rank *rank, leat_collective_options *options, bool 
 void md_together_end(struct md_together *together)
 {
     free(together->parcel);
+    free(together->told);
     together->parcel = NULL;
+    together->told = NULL;
 }
 
 int md_sum(struct md_rank *rank, double *values, int count)
@@ -145,4 +147,32 @@ int md_deal(struct md_rank *rank, const double *all, const uint64_t *counts, dou
                                     .count = own_count,
                                     .type = LEAT_DOUBLE};
     return perform(rank, &deal, true);
+}
+
+int md_tell_each_other(struct md_rank *rank, const void *own, uint64_t bytes, const void **all)
+{
+    struct md_together *together = &rank->together;
+    uint64_t needed = bytes * ((uint64_t)rank->rank_count + 1);
+    int error = 0;
+    if (needed > together->told_bytes) {
+        free(together->told);
+        together->told = malloc(needed);
+        together->told_bytes = together->told ? needed : 0;
+        if (!together->told)
+            error = leat_fail(-ENOMEM, "no memory for %llu bytes from %d ranks",
+                              (unsigned long long)bytes, rank->rank_count);
+    }
+    error = agree(rank, error, false);
+    if (error)
+        return error;
+    memcpy(together->told, own, bytes);
+    leat_collective_options tell = {.kind = LEAT_ALLGATHER,
+                                    .send = together->told,
+                                    .receive = together->told + bytes,
+                                    .count = bytes,
+                                    .type = LEAT_BYTE};
+    error = perform(rank, &tell, false);
+    if (!error)
+        *all = together->told + bytes;
+    return error;
 }

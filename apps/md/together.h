@@ -29,6 +29,8 @@ struct md_together {
     char notice[LEAT_DETAIL_BYTES];
     void *parcel; /* memory of md_system_share, which it frees where all goes well */
     uint64_t parcel_bytes;
+    unsigned char *told; /* of md_tell_each_other: the own bytes, then those of all */
+    uint64_t told_bytes;
 };
 
 /* Once the job is closed. */
@@ -49,6 +51,9 @@ int md_agree_on_files(struct md_rank *rank, int error);
 /* Rank 0's bytes to all. `data` belongs to the job for the rest of the run when this fails. No
  * time-out likewise. */
 int md_tell(struct md_rank *rank, void *data, uint64_t bytes);
+
+/* Each rank's `bytes` to all: *all has them one after the other, until the next call. */
+int md_tell_each_other(struct md_rank *rank, const void *own, uint64_t bytes, const void **all);
 
 /* Rank 0's `all`, counts[r] values for rank r one after the other, to each its own. `all` and
  * `counts` are looked at on rank 0 only. No time-out likewise. */

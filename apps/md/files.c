@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of a run from its beginning to its end.
+//
+// Advantage: one place opens and closes all of them. Disadvantage: each is known here by name.
+
+#include "md/files.h"
+
+#include "core/error.h"
+#include "md/md.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int md_files_begin(struct md_rank *rank)
+{
+    const char *path = rank->options->checkpoint;
+    rank->files.checkpoint_step = -1;
+    if (!path)
+        return 0;
+    // Renaming would put a file in the place of a link to it.
+    rank->files.checkpoint = realpath(path, NULL);
+    if (!rank->files.checkpoint)
+        rank->files.checkpoint = strdup(path);
+    return rank->files.checkpoint ? 0 : leat_fail(-ENOMEM, "no memory for the name of %s", path);
+}
+
+int md_files_open(struct md_rank *rank)
+{
+    return md_energies_open(rank, rank->options->restart ? rank->files.energies_bytes : 0);
+}
+
+int md_files_close(struct md_rank *rank)
+{
+    return md_energies_close(rank);
+}
+
+void md_files_end(struct md_rank *rank)
+{
+    (void)md_files_close(rank);
+    free(rank->files.checkpoint);
+    free(rank->files.section);
+    rank->files = (struct md_files){0};
+}

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of `leat md`: the run that goes on from one is the run that was not interrupted."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import inputs  # noqa: E402
+import leat_md  # noqa: E402
+from md_device import SUMS  # noqa: E402
+
+DOUBLE = ("--precision", "double")
+FILES = ("--energies", "energies.csv", "--checkpoint", "run.cpt", "--checkpoint-every", 20)
+
+
+def coupled(directory, **changed):
+    """The shipped water with a thermostat, and sums and lists each at their own pace."""
+    gro, top, mdp = leat_md.water()
+    settings = {**SUMS, "nstenergy": 15, "nstlist": 10, **changed}
+    return gro, top, leat_md.with_settings(mdp, pathlib.Path(directory) / "run.mdp", **settings)
+
+
+def fresh(directory, name):
+    path = pathlib.Path(directory) / name
+    path.mkdir()
+    return path
+
+
+def elsewhere(directory, files):
+    """The same input with all atoms somewhere else: a run that goes on does not look at them."""
+    gro, top, mdp = files
+    lines = gro.read_text(encoding="utf-8").splitlines()
+    for row in range(2, len(lines) - 1):
+        x = float(lines[row][20:28]) + 0.25
+        lines[row] = f"{lines[row][:20]}{x:8.3f}{lines[row][28:44]}"
+    moved = pathlib.Path(directory) / "elsewhere.gro"
+    moved.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return moved, top, mdp
+
+
+def outcome(directory, files, *options):
+    done = leat_md.run(directory, files, "--out", "out.gro", *FILES, *options)
+    report = done.report()
+    return {"energies": (report["energy"], report["virial"], report["drift_kj_mol_ps_atom"]),
+            "forces": pathlib.Path(done.forces_path).read_text(encoding="utf-8"),
+            **{name: (directory / name).read_bytes()
+               for name in ("out.gro", "energies.csv", "run.cpt")}}
+
+
+def goes_on_to_the_bit(directory, files, options, steps, first, others=()):
+    straight = outcome(fresh(directory, "straight"), files, *options, "--steps", steps)
+    halves = fresh(directory, "halves")
+    outcome(halves, files, *options, "--steps", first)
+    assert (halves / "run.cpt").read_bytes() != straight["run.cpt"]
+    again = outcome(halves, elsewhere(directory, files), *options, *others, "--steps", steps,
+                    "--restart", "run.cpt")
+    for what, value in straight.items():
+        assert value == again[what], f"{what} differ with {options} {others}"
+    shutil.rmtree(halves)
+    shutil.rmtree(directory + "/straight")
+
+
+def test_a_run_goes_on_to_the_bit(directory):
+    files = coupled(directory)
+    goes_on_to_the_bit(directory, files, ("-n", 1), 105, 60)
+    goes_on_to_the_bit(directory, files, ("-n", 4, "--grid", "2x2x1", *DOUBLE), 45, 30)
+
+
+def test_a_run_goes_on_in_another_mode_to_the_bit(directory):
+    for mode in ("host", "stream", "pulse", "resident"):
+        goes_on_to_the_bit(directory, coupled(directory), ("-n", 2, "--rank-threads"), 25, 13,
+                           ("--mode", mode))
+
+
+def test_a_run_goes_on_on_a_device_to_the_bit(directory):
+    goes_on_to_the_bit(directory, coupled(directory), ("-n", 2, "--device", "emulated"), 25, 13)
+
+
+def test_a_run_goes_on_on_other_ranks_within_rounding(directory):
+    # A buffer that no pair crosses, or lists would differ by pairs.
+    files = coupled(directory, verlet_buffer_tolerance="1e-7")
+    halves = fresh(directory, "halves")
+    outcome(halves, files, "-n", 2, *DOUBLE, "--steps", 30)
+    checkpoint = halves / "run.cpt"
+    straight = leat_md.run(directory, files, "-n", 2, *DOUBLE, "--steps", 45, "--restart",
+                           checkpoint)
+    moved = elsewhere(directory, files)
+    for ranks in (1, 3, 8):
+        done = leat_md.run(directory, moved, "-n", ranks, *DOUBLE, "--steps", 45, "--restart",
+                           checkpoint)
+        leat_md.assert_agrees(done, 1e-9, straight.report()["energy"], straight.forces)
+        one, other = (run.report()["energy"]["conserved"] for run in (done, straight))
+        assert abs(one - other) < 1e-9 * abs(other), (ranks, one, other)
+
+
+def spoil(path, way):
+    content = bytearray(path.read_bytes())
+    if way == "head":
+        content[100] ^= 1
+    elif way == "section":
+        content[-9] ^= 1
+    elif way == "cut":
+        content = content[:len(content) // 2]
+    elif way == "empty":
+        content = b""
+    path.write_bytes(content)
+    if way == "lost":
+        path.unlink()
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(directory):
+    files = coupled(directory)
+    halves = fresh(directory, "halves")
+    options = ("-n", 2, "--steps", 45)
+    straight = outcome(halves, files, *options)
+    kept = {name: (halves / name).read_bytes() for name in ("run.cpt", "run.cpt.prev")}
+    assert kept["run.cpt"] != kept["run.cpt.prev"]
+    for way in ("head", "section", "cut", "empty", "lost"):
+        spoil(halves / "run.cpt", way)
+        done = leat_md.Run(halves, files, *options, *FILES, "--restart", "run.cpt")
+        assert done.status == 0 and "going on from run.cpt.prev at step 20" in done.err, done.err
+        assert (halves / "energies.csv").read_bytes() == straight["energies.csv"], way
+        # What is damaged does not take the place of the one that is not.
+        assert (halves / "run.cpt").read_bytes() == kept["run.cpt"], way
+        assert (halves / "run.cpt.prev").read_bytes() == kept["run.cpt.prev"], way
+    for name in kept:
+        spoil(halves / name, "section")
+    done = leat_md.Run(halves, files, *options, "--restart", "run.cpt")
+    assert done.status == 1 and "neither run.cpt nor run.cpt.prev" in done.err, done.err
+
+
+def test_another_input_is_refused_by_name(directory):
+    gro, top, mdp = coupled(directory)
+    halves = fresh(directory, "halves")
+    outcome(halves, (gro, top, mdp), "--steps", 20)
+    checkpoint = halves / "run.cpt"
+
+    def refused(word, *options, topology=top, **settings):
+        path = leat_md.with_settings(mdp, pathlib.Path(directory) / "other.mdp", **settings)
+        done = leat_md.Run(directory, (gro, topology, path), "--restart", checkpoint, "--steps", 40,
+                           *options)
+        assert done.status == 1 and word in done.err, f"{done.command}\n{done.err}"
+
+    refused("dt_ps is 0.002 there and 0.001 here", dt=0.001)
+    refused("ref_t_k", ref_t="300")
+    refused("nstlist", nstlist=20)
+    refused("double precision", *DOUBLE)
+    refused("beyond the last step of this run, 10", "--steps", 10)
+    heavy = pathlib.Path(directory) / "heavy.top"
+    text = top.read_text(encoding="utf-8")
+    itp = (top.parent / "spce.itp").read_text(encoding="utf-8")
+    (pathlib.Path(directory) / "heavy.itp").write_text(itp.replace("15.9994", "16.9994"),
+                                                       encoding="utf-8")
+    heavy.write_text(text.replace("spce.itp", "heavy.itp"), encoding="utf-8")
+    assert "heavy.itp" in heavy.read_text(encoding="utf-8")
+    refused("topology", topology=heavy)
+
+
+FAULTS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// FAULT="CALL NUMBER WHAT": the n-th such call on a checkpoint fails with that errno, or with 0 the
+// process is killed in its place, with -1 after it.
+static int fault(const char *call, const char *path, int after)
+{
+    static int calls;
+    char name[32];
+    int number, what;
+    const char *told = getenv("FAULT");
+    if (!told || sscanf(told, "%31s %d %d", name, &number, &what) != 3 || strcmp(name, call) ||
+        !strstr(path, "checkpoints") || (what == -1) != after ||
+        __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != number)
+        return 0;
+    if (what < 1)
+        kill(getpid(), SIGKILL);
+    errno = what;
+    return -1;
+}
+
+static const char *path_of(int fd, char path[4096])
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, 4095);
+    path[length < 0 ? 0 : length] = 0;
+    return path;
+}
+
+#define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
+
+ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
+{
+    char path[4096];
+    if (fault("pwrite", path_of(fd, path), 0))
+        return -1;
+    if (bytes > 1000)
+        bytes = bytes / 3; // short writes are continued
+    ssize_t done = NEXT(ssize_t(*)(int, const void *, size_t, off_t), "pwrite")(fd, from, bytes,
+                                                                              offset);
+    fault("pwrite", path, 1);
+    return done;
+}
+ssize_t pwrite64(int, const void *, size_t, off_t) __attribute__((alias("pwrite")));
+
+int fdatasync(int fd)
+{
+    char path[4096];
+    int failed = fault("fdatasync", path_of(fd, path), 0);
+    return failed ? failed : NEXT(int (*)(int), "fdatasync")(fd);
+}
+
+int fsync(int fd)
+{
+    char path[4096];
+    int failed = fault("fsync", path_of(fd, path), 0);
+    return failed ? failed : NEXT(int (*)(int), "fsync")(fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    if (fault("rename", from, 0))
+        return -1;
+    int done = NEXT(int (*)(const char *, const char *), "rename")(from, to);
+    fault("rename", from, 1);
+    return done;
+}
+"""
+
+
+def fault_library(directory):
+    with open(leat_md.leat_bin(), "rb") as file:
+        if any(word in file.read() for word in (b"__asan_init", b"__tsan_init")):
+            raise leat_md.Skip("a sanitizer has the system's calls already")
+    source, library = (pathlib.Path(directory) / name for name in ("faults.c", "faults.so"))
+    source.write_text(FAULTS, encoding="utf-8")
+    done = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-w", "-o", library,
+                           source, "-ldl"], capture_output=True, check=False)
+    if done.returncode:
+        raise leat_md.Skip("no C compiler to make the library with")
+    return library
+
+
+def small(directory):
+    """Argon, in which a run of some steps is over at once."""
+    return inputs.argon(directory, nsteps="40", nstlist="10", nstcalcenergy="10", nstenergy="10")
+
+
+def test_whatever_fails_leaves_a_checkpoint_to_go_on_from(directory):
+    library = fault_library(directory)
+    files = small(directory)
+    kinds = ("-n", 2, "--rank-threads", "--energies", "energies.csv", "--checkpoint",
+             "checkpoints/run", "--checkpoint-every", 10, "--forces", "forces.txt")
+
+    def run(where, fault, *options):
+        return leat_md.Run(where, files, *kinds, *options,
+                           env={"FAULT": fault, "LD_PRELOAD": str(library)})
+
+    straight = fresh(directory, "straight")
+    (straight / "checkpoints").mkdir()
+    assert run(straight, "none 0 0").status == 0
+    # Checkpoints are due at 10, 20, 30 and 40: the third is the one that fails.
+    faults = ("pwrite 45 28", "pwrite 50 5", "fdatasync 5 5", "fdatasync 6 28", "fsync 3 5",
+              "rename 4 5", "rename 5 28", "pwrite 46 0", "pwrite 50 -1", "fdatasync 6 0",
+              "rename 4 0", "rename 5 0", "rename 5 -1", "fsync 3 0")
+    for number, fault in enumerate(faults):
+        where = fresh(directory, f"fault{number}")
+        (where / "checkpoints").mkdir()
+        done = run(where, fault)
+        assert done.status != 0, f"{fault}: nothing failed"
+        if fault.split()[2] not in ("0", "-1"):
+            assert "checkpoints" in done.err, f"{fault}: {done.err}"
+        again = run(where, "none 0 0", "--restart", "checkpoints/run")
+        assert again.status == 0, f"{fault}: {again.err}"
+        for name in ("energies.csv", "forces.txt", "checkpoints/run"):
+            assert (where / name).read_bytes() == (straight / name).read_bytes(), (fault, name)
+        assert not (where / "cpt/run.tmp").exists(), fault
+
+
+def test_killed_at_any_moment_it_goes_on(directory):
+    files = small(directory)
+    long = bool(os.environ.get("LEAT_LONG"))
+    steps = 20000 if long else 2000
+    options = ("-n", 2, "--energies", "energies.csv", "--checkpoint", "run.cpt",
+               "--checkpoint-every", 10, "--steps", steps, "--forces", "forces.txt")
+    straight, killed = fresh(directory, "straight"), fresh(directory, "killed")
+    assert leat_md.Run(straight, files, *options).status == 0
+    gro, top, mdp = map(str, files)
+    command = [leat_md.leat_bin(), "md", "--gro", gro, "--top", top, "--mdp", mdp,
+               *map(str, options)]
+    for attempt in range(200 if long else 4):
+        restart = ["--restart", "run.cpt"] if attempt else []
+        process = subprocess.Popen(command + restart, cwd=killed, start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        before = stamp_of(killed)
+        while process.poll() is None and stamp_of(killed) == before:
+            assert time.monotonic() < deadline, "no checkpoint was written"
+            time.sleep(0.001)
+        # Somewhere in the writing of the one after it.
+        time.sleep(0.0007 * (attempt % 40))
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        _, error = process.communicate()
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, error
+    done = leat_md.Run(killed, files, *options, "--restart", "run.cpt")
+    assert done.status == 0, done.err
+    for name in ("energies.csv", "forces.txt", "run.cpt"):
+        assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
+
+
+def stamp_of(directory):
+    try:
+        return (directory / "run.cpt").stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(leat_md.main(globals()))
