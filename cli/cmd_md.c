@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// leat md: molecular dynamics of GROMACS inputs over several ranks.
+// leat md: molecular dynamics of GROMACS and LAMMPS inputs over several ranks.
 //
 // Started by hand it starts its own ranks: the same program with the same arguments, which finds
 // itself launched and becomes a rank. Advantage: one command line, and it works under `leat run`
@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "core/launch.h"
 #include "md/gpu.h"
+#include "md/lammps.h"
 #include "md/options.h"
 #include "options.h"
 
@@ -23,6 +24,16 @@ enum {
     OPTION_GRO = OPTION_LONG,
     OPTION_TOP,
     OPTION_MDP,
+    OPTION_DATA,
+    OPTION_UNITS,
+    OPTION_PAIR,
+    OPTION_DT,
+    OPTION_SKIN,
+    OPTION_REBUILD,
+    OPTION_ATOM_STYLE,
+    OPTION_PAIR_COEFF,
+    OPTION_MIX,
+    OPTION_SPECIAL_BONDS,
     OPTION_THREADS,
     OPTION_GRID,
     OPTION_ORDER,
@@ -46,9 +57,28 @@ enum {
 };
 
 static const struct option_row rows[] = {
-    {OPTION_GRO, "gro", "FILE", "coordinates, and velocities where it has them (required)"},
-    {OPTION_TOP, "top", "FILE", "topology (required)"},
-    {OPTION_MDP, "mdp", "FILE", "run settings (required)"},
+    {OPTION_GRO, "gro", "FILE", "coordinates, and velocities where it has them"},
+    {OPTION_TOP, "top", "FILE", "topology"},
+    {OPTION_MDP, "mdp", "FILE", "run settings"},
+    {OPTION_DATA, "data", "FILE",
+     "a LAMMPS data file, instead of these three; with --units and --pair"},
+    {OPTION_UNITS, "units", "lj|real",
+     "units of the data file, of what stands here, and of results"},
+    {OPTION_PAIR, "pair", "lj/cut:RC|lj/cut/coul/cut:RC",
+     "pair style of the data file and cut-off"},
+    {OPTION_DT, "dt", "TIME", "time step of a data file's run (0.005 lj, 1 real)"},
+    {OPTION_SKIN, "skin", "LENGTH",
+     "pair lists reach this far beyond the cut-off and are made anew when an atom has moved half "
+     "of "
+     "it; data files only (0.3 lj, 2 real)"},
+    {OPTION_REBUILD, "rebuild", "N", "and after this many steps at the latest (20)"},
+    {OPTION_ATOM_STYLE, "atom-style", "STYLE",
+     "of a data file that does not say it: atomic, charge, bond, angle, molecular or full"},
+    {OPTION_PAIR_COEFF, "pair-coeff", "I,J,EPSILON,SIGMA",
+     "coefficients of two atom types of a data file, above its own; may be repeated"},
+    {OPTION_MIX, "mix", "geometric|arithmetic", "sigma of unlike types of a data file (geometric)"},
+    {OPTION_SPECIAL_BONDS, "special-bonds", "lj/coul:A,B,C",
+     "weights of pairs one, two and three bonds apart; or lj:... and coul:... (0,0,0)"},
     {'n', "ranks", "N", "ranks to start (1)"},
     {OPTION_THREADS, "rank-threads", NULL, "ranks are threads of one process, not processes"},
     {OPTION_GRID, "grid", "AxBxC",
@@ -95,7 +125,8 @@ static const struct option_row rows[] = {
 
 static const struct option_table table = {
     .command = "md",
-    .synopsis = "--gro FILE --top FILE --mdp FILE [-n N] [OPTIONS...]",
+    .synopsis =
+        "--gro FILE --top FILE --mdp FILE|--data FILE --units U --pair P [-n N] [OPTIONS...]",
     .summary =
         "Runs the input over N ranks of this host: Lennard-Jones and reaction field, rigid water, "
         "leap-frog, NVE or v-rescale. Prints energies, temperature, pressure, drift, step time and "
@@ -105,12 +136,22 @@ static const struct option_table table = {
     .row_count = sizeof rows / sizeof *rows,
 };
 
+static const char *option_name(int id)
+{
+    size_t i = 0;
+    while (rows[i].id != id)
+        i++;
+    return rows[i].name;
+}
+
 struct request {
     struct md_options options;
     bool rank_threads;
     int rank_count, steps, checkpoint_every;
     const char *cuda; /* as leat_open takes it */
     char *define, *include_dirs;
+    struct md_lammps lammps;
+    int lammps_option; /* one that only a data file has, or 0 */
 };
 
 // Appends separator, prefix and the option's value to a text that grows.
@@ -169,6 +210,52 @@ static void read_choice(struct option_reader *reader, struct request *request)
     }
 }
 
+// What the driver's own readers of a text say is what the user has to know.
+static void check_text(struct option_reader *reader, int error)
+{
+    if (error)
+        options_error(reader, "--%s: %s", option_name(reader->id), leat_error_detail());
+}
+
+static void read_lammps(struct option_reader *reader, struct request *request)
+{
+    static const char *const units[] = {"lj", "real"};
+    static const char *const mixes[] = {"geometric", "arithmetic"};
+    struct md_lammps *lammps = &request->lammps;
+    int choice = 0;
+    request->lammps_option = reader->id;
+    switch (reader->id) {
+    case OPTION_UNITS:
+        if (options_choice(reader, units, 2, &choice))
+            lammps->units = choice ? MD_UNITS_REAL : MD_UNITS_LJ;
+        break;
+    case OPTION_PAIR:
+        check_text(reader, md_lammps_pair(lammps, reader->value));
+        break;
+    case OPTION_DT:
+        options_number(reader, 1e-12, 1e12, &lammps->dt);
+        break;
+    case OPTION_SKIN:
+        options_number(reader, 1e-12, 1e12, &lammps->skin);
+        break;
+    case OPTION_REBUILD:
+        options_integer(reader, 1, 1000000, &lammps->rebuild);
+        break;
+    case OPTION_ATOM_STYLE:
+        lammps->atom_style = reader->value;
+        break;
+    case OPTION_PAIR_COEFF:
+        check_text(reader, md_lammps_pair_coeff(lammps, reader->value));
+        break;
+    case OPTION_MIX:
+        if (options_choice(reader, mixes, 2, &choice))
+            lammps->arithmetic = choice == 1;
+        break;
+    default:
+        check_text(reader, md_lammps_special(lammps, reader->value));
+    }
+}
+
 static void read_value(struct option_reader *reader, struct request *request)
 {
     struct md_options *options = &request->options;
@@ -198,7 +285,10 @@ static void read_value(struct option_reader *reader, struct request *request)
         append(reader, &request->include_dirs, ":", "");
         break;
     default:
-        read_choice(reader, request);
+        if (reader->id >= OPTION_UNITS && reader->id <= OPTION_SPECIAL_BONDS)
+            read_lammps(reader, request);
+        else
+            read_choice(reader, request);
     }
 }
 
@@ -211,6 +301,9 @@ static void read_option(struct option_reader *reader, struct request *request)
         break;
     case OPTION_TOP:
         options->top = reader->value;
+        break;
+    case OPTION_DATA:
+        options->data = reader->value;
         break;
     case OPTION_MDP:
         options->mdp = reader->value;
@@ -275,17 +368,48 @@ static int check_device(struct option_reader *reader, const struct request *requ
     return EXIT_UNSUPPORTED;
 }
 
+static int check_lammps(struct option_reader *reader, const struct request *request)
+{
+    const struct md_options *options = &request->options;
+    const char *other = options->gro ? "gro" : options->top ? "top" : options->mdp ? "mdp" : NULL;
+    if (other)
+        return options_error(reader, "--data is an input by itself; leave --%s out", other);
+    if (request->define || request->include_dirs)
+        return options_error(reader, "--data has no preprocessor; leave -D and -I out");
+    if (request->lammps.units == MD_UNITS_GROMACS)
+        return options_error(reader, "--data needs --units lj or real, which no data file says");
+    if (!(request->lammps.cutoff > 0.0))
+        return options_error(reader, "--data needs --pair, such as --pair lj/cut:2.5");
+    if (md_lammps_check_special(&request->lammps))
+        return options_error(reader, "--special-bonds: %s", leat_error_detail());
+    return -1;
+}
+
+static int check_input(struct option_reader *reader, const struct request *request)
+{
+    const struct md_options *options = &request->options;
+    if (options->data)
+        return check_lammps(reader, request);
+    if (request->lammps_option)
+        return options_error(reader, "--%s is for --data", option_name(request->lammps_option));
+    if (!options->gro || !options->top || !options->mdp)
+        return options_error(reader,
+                             "an input needs --gro, --top and --mdp, or --data; %s is missing",
+                             !options->gro   ? "--gro"
+                             : !options->top ? "--top"
+                                             : "--mdp");
+    return -1;
+}
+
 // Likewise.
 static int check(struct option_reader *reader, const struct request *request)
 {
     const struct md_options *options = &request->options;
     const int *grid = options->grid;
     int ranks = request->rank_count ? request->rank_count : 1;
-    if (!options->gro || !options->top || !options->mdp)
-        return options_error(reader, "an input needs --gro, --top and --mdp; %s is missing",
-                             !options->gro   ? "--gro"
-                             : !options->top ? "--top"
-                                             : "--mdp");
+    int status = check_input(reader, request);
+    if (status >= 0)
+        return status;
     bool sized = request->rank_count || !leat_launched();
     if (grid[0] && sized && grid[0] * grid[1] * grid[2] != ranks)
         return options_error(reader, "a grid of %dx%dx%d has %d ranks, but there are %d; give -n",
@@ -304,6 +428,8 @@ static int check(struct option_reader *reader, const struct request *request)
 static int parse(int argc, char **argv, struct request *request)
 {
     *request = (struct request){.steps = -1, .checkpoint_every = 10000};
+    md_lammps_begin(&request->lammps);
+    request->options.lammps = &request->lammps;
     request->options.tile[0] = request->options.tile[1] = request->options.tile[2] = 1;
     struct option_reader reader;
     options_begin(&reader, &table, argc, argv);
@@ -446,6 +572,7 @@ static int run(int argc, char **argv, char *const *given)
     }
     free(request.define);
     free(request.include_dirs);
+    md_lammps_end(&request.lammps);
     return status;
 }
 

@@ -23,3 +23,6 @@ function(leat_find_optional name module)
   endif()
   message(STATUS "${name}: ${leat_${name}_VERSION}")
 endfunction()
+
+# Compressed input files.
+leat_find_optional(zlib zlib)

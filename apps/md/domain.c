@@ -323,7 +323,7 @@ static int migrate(struct md_rank *rank)
     struct md_domain *domain = &rank->domain;
     leat_migrating fields[MOVE_COUNT];
     for (int i = 0; i < domain->atoms.count; i++)
-        domain->number[i] = domain->id[i] + 1;
+        domain->number[i] = md_system_number(&rank->system, domain->id[i]) + 1;
     point_fields(domain, fields);
     leat_groups groups = {domain->group_count, domain->group_start};
     leat_migration migration = {.size = sizeof migration,

@@ -89,7 +89,8 @@ static void set_energy(struct md_rank *rank, const double sum[SUM_COUNT], double
     energy->total = energy->potential + energy->kinetic;
     energy->conserved = energy->total + heat;
     if (system->degrees > 0.0)
-        energy->temperature_k = 2.0 * energy->kinetic / (system->degrees * MD_BOLTZMANN);
+        energy->temperature_k =
+            2.0 * energy->kinetic / (system->degrees * md_units(system->units)->boltzmann);
     memcpy(energy->virial, sum + SUM_VIRIAL, sizeof energy->virial);
     energy->pressure_bar = md_pressure_bar(energy->kinetic, energy->virial, system->volume_nm3);
     // Without a step nothing is known of the forces in rigid bonds.

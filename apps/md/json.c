@@ -32,7 +32,7 @@ static json_t *matrix(const double values[9])
     return array;
 }
 
-static json_t *energies(const struct md_energy *energy)
+static json_t *energies(const struct md_energy *energy, double times)
 {
     json_t *object = json_object();
     const struct {
@@ -52,7 +52,7 @@ static json_t *energies(const struct md_energy *energy)
         {"conserved", energy->conserved},
     };
     for (size_t i = 0; object && i < sizeof rows / sizeof *rows; i++)
-        json_object_set_new(object, rows[i].name, number(rows[i].value));
+        json_object_set_new(object, rows[i].name, number(rows[i].value * times));
     return object;
 }
 
@@ -102,24 +102,36 @@ static void add_setting(json_t *root, const struct md_report *report)
     json_object_set_new(root, "device", json_string(report->device));
     json_object_set_new(root, "precision", json_string(report->precision));
     json_object_set_new(root, "kernel", report->kernel ? json_string(report->kernel) : json_null());
-    json_object_set_new(root, "list_nm", number(report->list_nm));
     json_object_set_new(root, "steps", json_integer((json_int_t)report->steps));
+}
+
+// Names of the driver's own units say them; those of other units do not.
+static void add_in_units(json_t *root, const struct md_report *report)
+{
+    const struct md_energy *energy = &report->energy;
+    const struct md_units *units = report->units;
+    bool own = units == md_units(MD_UNITS_GROMACS);
+    json_object_set_new(root, "units", json_string(units->name));
+    json_object_set_new(root, own ? "list_nm" : "list",
+                        number(report->list_nm * units->length_out));
+    json_object_set_new(root, own ? "temperature_k" : "temperature", number(energy->temperature_k));
+    json_object_set_new(root, own ? "pressure_bar" : "pressure",
+                        energy->has_pressure ? number(energy->pressure_bar) : json_null());
+    json_object_set_new(root, own ? "drift_kj_mol_ps_atom" : "drift_per_atom",
+                        report->has_drift ? number(report->drift) : json_null());
+    if (!own)
+        json_object_set_new(root, "energy_per_atom", energies(energy, 1.0 / (double)report->atoms));
 }
 
 static void add_results(json_t *root, const struct md_report *report)
 {
     const struct md_energy *energy = &report->energy;
-    json_object_set_new(root, "energy", energies(energy));
+    json_object_set_new(root, "energy", energies(energy, 1.0));
     json_object_set_new(root, "coulomb_gross", number(energy->coulomb_gross));
-    json_object_set_new(root, "units", json_string("kJ/mol, nm, ps, u, e"));
-    json_object_set_new(root, "temperature_k", number(energy->temperature_k));
-    json_object_set_new(root, "pressure_bar",
-                        energy->has_pressure ? number(energy->pressure_bar) : json_null());
+    add_in_units(root, report);
     json_object_set_new(root, "virial",
                         energy->has_pressure ? matrix(energy->virial) : json_null());
     json_object_set_new(root, "net_force", vector(energy->net_force, 3));
-    json_object_set_new(root, "drift_kj_mol_ps_atom",
-                        report->has_drift ? number(report->drift) : json_null());
     json_object_set_new(root, "us_per_step", times(report));
     json_object_set_new(root, "ns_per_day",
                         report->ns_per_day > 0.0 ? number(report->ns_per_day) : json_null());

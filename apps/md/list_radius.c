@@ -185,8 +185,8 @@ static int check_radius(const struct md_system *system)
         return leat_fail(-EDOM,
                          "%s: the cut-off, %g nm, is over half of %.5g nm, the distance between "
                          "images of an atom in this box, so an atom would meet two images of "
-                         "another; use rcoulomb and rvdw of at most %.4g nm, a larger box, or "
-                         "repeat the input with --tile",
+                         "another; use a cut-off of at most %.4g nm, a larger box, or repeat the "
+                         "input with --tile",
                          system->settings.file, cutoff, image, 0.5 * image);
     // With images all of them are found, and beyond the cut-off none counts.
     if (!system->images && 2.0 * system->list_nm > image)

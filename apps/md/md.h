@@ -175,6 +175,7 @@ int md_check_outputs(const struct md_options *options);
 int md_collect(struct md_rank *rank);
 /* Writes --out and --forces, on rank 0. */
 int md_write_files(struct md_rank *rank);
-int md_write_forces(const char *path, const double *forces, int64_t atom_count);
+/* Forces by the input's numbers, written in its units. */
+int md_write_forces(const char *path, const struct md_system *system, const double *forces);
 
 #endif

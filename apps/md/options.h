@@ -15,14 +15,18 @@
 #include <stdint.h>
 
 /* EMULATED: the GPU's kernels on the CPU, for tests. */
+struct md_lammps; /* lammps.h */
+
 enum md_device { MD_DEVICE_CPU, MD_DEVICE_CUDA, MD_DEVICE_EMULATED };
 
 struct md_options {
     const char *gro, *top, *mdp; /* input files */
-    const char *define;          /* "-DA -DB=1", added to the .mdp's, or NULL */
-    const char *include_dirs;    /* colon-separated, or NULL */
-    int rank_count;              /* of the job; the command has checked that it is */
-    int grid[3];                 /* zeros: the grid with the least halo */
+    const char *data;            /* or a LAMMPS data file, with */
+    const struct md_lammps *lammps;
+    const char *define;       /* "-DA -DB=1", added to the .mdp's, or NULL */
+    const char *include_dirs; /* colon-separated, or NULL */
+    int rank_count;           /* of the job; the command has checked that it is */
+    int grid[3];              /* zeros: the grid with the least halo */
     enum leat_order order;
     enum leat_mode mode;
     enum leat_plan_kind plan;

@@ -107,6 +107,19 @@ static void evaluate(const struct md_system *system, struct oracle *oracle,
     memcpy(energy->virial, output.virial, sizeof energy->virial);
 }
 
+// Forces as files have them: by the input's numbers, in its units.
+static int write_forces(const struct md_system *system, const char *path, const double *f)
+{
+    double *by_number = malloc(3 * (size_t)system->atom_count * sizeof *by_number);
+    if (!by_number)
+        return leat_fail(-ENOMEM, "no memory for %lld forces", (long long)system->atom_count);
+    for (int64_t i = 0; i < system->atom_count; i++)
+        memcpy(by_number + 3 * md_system_number(system, i), f + 3 * i, 3 * sizeof *f);
+    int error = md_write_forces(path, system, by_number);
+    free(by_number);
+    return error;
+}
+
 static int report(const struct md_system *system, const struct md_options *options,
                   struct md_energy *energy, double spent_us)
 {
@@ -116,10 +129,11 @@ static int report(const struct md_system *system, const struct md_options *optio
     report.precision = "double";
     energy->total = energy->conserved = energy->potential + energy->kinetic;
     if (system->degrees > 0.0)
-        energy->temperature_k = 2.0 * energy->kinetic / (system->degrees * MD_BOLTZMANN);
+        energy->temperature_k =
+            2.0 * energy->kinetic / (system->degrees * md_units(system->units)->boltzmann);
     energy->has_pressure = system->water_count == 0;
     energy->pressure_bar = md_pressure_bar(energy->kinetic, energy->virial, system->volume_nm3);
-    report.energy = *energy;
+    md_report_energy(system, energy, &report);
     report.has_time = true;
     report.median_us = report.phase_us[PHASE_LOCAL] = spent_us;
     if (options->json)
@@ -146,7 +160,7 @@ int md_run_oracle(const struct md_options *options)
         double spent_us = (double)(leat_now_ns() - begin_ns) * 1e-3;
         error = md_energy_check(&energy);
         if (!error && options->forces)
-            error = md_write_forces(options->forces, oracle.f, system.atom_count);
+            error = write_forces(&system, options->forces, oracle.f);
         if (!error)
             error = report(&system, options, &energy, spent_us);
     }

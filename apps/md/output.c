@@ -93,12 +93,12 @@ static int sort_parcel(struct md_rank *rank, int from, const struct parcel *parc
     struct gro *gro = rank->system.input;
     for (int64_t i = 0; i < parcel->count; i++) {
         const struct record *record = &parcel->record[i];
-        int64_t id = record->id;
-        if (id < 0 || id >= rank->system.atom_count)
+        if (record->id < 0 || record->id >= rank->system.atom_count)
             return leat_fail(-EBADMSG,
                              "rank %d has an atom of number %lld; this is a fault of the "
                              "program",
-                             from, (long long)id + 1);
+                             from, (long long)record->id + 1);
+        int64_t id = md_system_number(&rank->system, record->id);
         if (rank->options->out) {
             memcpy(gro->x_nm + 3 * id, record->x, sizeof record->x);
             memcpy(gro->v_nm_ps + 3 * id, record->v, sizeof record->v);
@@ -148,15 +148,17 @@ int md_collect(struct md_rank *rank)
     return error;
 }
 
-int md_write_forces(const char *path, const double *forces, int64_t atom_count)
+int md_write_forces(const char *path, const struct md_system *system, const double *forces)
 {
+    const struct md_units *units = md_units(system->units);
+    double out = units->energy_out / units->length_out;
     FILE *file = fopen(path, "w");
     if (!file)
         return leat_fail(-errno, "%s: %s", path, strerror(errno));
     int failed = 0;
-    for (int64_t i = 0; i < atom_count && !failed; i++)
-        failed = fprintf(file, "%.14e %.14e %.14e\n", forces[3 * i], forces[3 * i + 1],
-                         forces[3 * i + 2]) < 0;
+    for (int64_t i = 0; i < system->atom_count && !failed; i++)
+        failed = fprintf(file, "%.14e %.14e %.14e\n", out * forces[3 * i], out * forces[3 * i + 1],
+                         out * forces[3 * i + 2]) < 0;
     if (failed || fflush(file)) {
         int error = -errno;
         fclose(file);
@@ -179,6 +181,5 @@ int md_write_files(struct md_rank *rank)
         if (error)
             return error;
     }
-    return options->forces ? md_write_forces(options->forces, rank->forces, rank->system.atom_count)
-                           : 0;
+    return options->forces ? md_write_forces(options->forces, &rank->system, rank->forces) : 0;
 }

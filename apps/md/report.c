@@ -35,10 +35,31 @@ void md_report_begin(const struct md_system *system, const struct md_options *op
                                  .dt_ps = system->settings.dt_ps,
                                  .cutoff_nm = system->interaction.cutoff_nm,
                                  .list_nm = system->list_nm};
+    report->units = md_units(system->units);
+    report->per_atom = system->units == MD_UNITS_LJ;
     report->mode = md_mode_names[options->mode];
     report->plan = md_plan_names[options->plan];
     report->order = options->order == LEAT_ORDER_XYZ ? "xyz" : "zyx";
     report->precision = options->precision == MD_DOUBLE ? "double" : "mixed";
+}
+
+void md_report_energy(const struct md_system *system, const struct md_energy *energy,
+                      struct md_report *report)
+{
+    const struct md_units *units = md_units(system->units);
+    double out = units->energy_out, force_out = out / units->length_out;
+    struct md_energy *to = &report->energy;
+    *to = *energy;
+    double *const values[] = {&to->lj,       &to->coulomb, &to->bond,      &to->angle,
+                              &to->dihedral, &to->lj14,    &to->coulomb14, &to->potential,
+                              &to->kinetic,  &to->total,   &to->conserved, &to->coulomb_gross};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        *values[i] *= out;
+    for (int i = 0; i < 9; i++)
+        to->virial[i] *= out;
+    for (int d = 0; d < 3; d++)
+        to->net_force[d] *= force_out;
+    to->pressure_bar *= units->pressure_out;
 }
 
 enum word {
@@ -101,7 +122,8 @@ static void set_times(const struct md_rank *rank, const double *word, struct md_
     report->median_us = md_clock_median_us(&rank->clock);
     for (int p = 0; p < PHASE_COUNT; p++)
         report->phase_us[p] = word[WORD_PHASE + p] / rank->rank_count;
-    if (report->steps > 0 && rank->loop_s > 0.0)
+    // Reduced time has no nanoseconds.
+    if (report->steps > 0 && rank->loop_s > 0.0 && rank->system.units != MD_UNITS_LJ)
         report->ns_per_day =
             (double)rank->clock.step_count * report->dt_ps * 1e-3 / rank->loop_s * 86400.0;
 }
@@ -120,10 +142,11 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     if (rank->gpu)
         report->device = md_gpu_device(rank);
     report->steps = rank->system.settings.steps;
-    report->energy = rank->energy;
+    md_report_energy(&rank->system, &rank->energy, report);
     double slope = md_slope_value(&rank->slope);
     report->has_drift = report->steps >= 100 && isfinite(slope);
-    report->drift = slope / (double)report->atoms;
+    report->drift =
+        slope / (double)report->atoms * report->units->energy_out / report->units->time_out;
     set_times(rank, word, report);
     for (int r = 0; r < rows.row_count; r++) {
         if (r >= rows.row_count - FILE_ROWS && !(word[WORD_OPERATIONS + r] > 0.0))
@@ -142,10 +165,21 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     return 0;
 }
 
+static void print_energy(const struct md_report *report, const char *name, double value,
+                         FILE *stream)
+{
+    fprintf(stream, "  %-14s %18.6f", name, value);
+    if (report->per_atom)
+        fprintf(stream, " %18.10f", value / (double)report->atoms);
+    fprintf(stream, "\n");
+}
+
 static void print_energies(const struct md_report *report, FILE *stream)
 {
     const struct md_energy *energy = &report->energy;
-    fprintf(stream, "\nenergy at step %lld (kJ/mol)\n", (long long)report->steps);
+    const struct md_units *units = report->units;
+    fprintf(stream, "\nenergy at step %lld (%s%s)\n", (long long)report->steps, units->energy,
+            report->per_atom ? "; and an atom" : "");
     const struct {
         const char *name;
         double value;
@@ -155,15 +189,19 @@ static void print_energies(const struct md_report *report, FILE *stream)
         {"total", energy->total},         {"conserved", energy->conserved},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        fprintf(stream, "  %-14s %18.6f\n", rows[i].name, rows[i].value);
-    fprintf(stream, "  %-14s %18.3f K\n", "temperature", energy->temperature_k);
+        print_energy(report, rows[i].name, rows[i].value, stream);
+    int decimals = report->per_atom ? 10 : 3;
+    fprintf(stream, "  %-14s %18.*f %s\n", "temperature", decimals, energy->temperature_k,
+            units->temperature);
     if (energy->has_pressure)
-        fprintf(stream, "  %-14s %18.3f bar\n", "pressure", energy->pressure_bar);
+        fprintf(stream, "  %-14s %18.*f %s\n", "pressure", decimals, energy->pressure_bar,
+                units->pressure);
     else
         fprintf(stream, "  %-14s %18s (not defined before a step's constraints have acted)\n",
                 "pressure", "-");
     if (report->has_drift)
-        fprintf(stream, "  %-14s %18.3e kJ/mol/ps/atom\n", "drift", report->drift);
+        fprintf(stream, "  %-14s %18.3e %s/%s/atom\n", "drift", report->drift, units->energy,
+                units->time);
 }
 
 static void print_times(const struct md_report *report, FILE *stream)
@@ -217,10 +255,12 @@ void md_report_text(const struct md_report *report, FILE *stream)
             report->mode, report->precision, report->device);
     if (report->kernel)
         fprintf(stream, " (%s)", report->kernel);
-    fprintf(stream, "\ncut-off %g nm, list to %.4g nm", report->cutoff_nm, report->list_nm);
+    const struct md_units *units = report->units;
+    fprintf(stream, "\ncut-off %g %s, list to %.4g %s", report->cutoff_nm * units->length_out,
+            units->length, report->list_nm * units->length_out, units->length);
     if (report->steps > 0)
-        fprintf(stream, "; %lld step%s of %g ps", (long long)report->steps,
-                report->steps == 1 ? "" : "s", report->dt_ps);
+        fprintf(stream, "; %lld step%s of %g %s", (long long)report->steps,
+                report->steps == 1 ? "" : "s", report->dt_ps * units->time_out, units->time);
     fprintf(stream, "\n");
     print_energies(report, stream);
     if (report->has_time)

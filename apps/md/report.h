@@ -28,9 +28,11 @@ struct md_report {
     int rank_count, grid[3];
     const char *mode, *order, *plan, *device, *precision, *kernel;
     double dt_ps, cutoff_nm, list_nm;
+    const struct md_units *units; /* of the energies and what goes with them */
+    bool per_atom;                /* energies are told an atom, too */
     struct md_energy energy;
     bool has_drift, has_time;
-    double drift; /* kJ/mol/ps/atom */
+    double drift; /* of energy in time, an atom */
     double median_us, phase_us[PHASE_COUNT], ns_per_day;
     int path_count;
     struct md_path path[LEAT_PATH_ROWS];
@@ -45,6 +47,10 @@ int md_report_make(struct md_rank *rank, struct md_report *report);
 /* Names of system and options that do not need ranks. */
 void md_report_begin(const struct md_system *system, const struct md_options *options,
                      struct md_report *report);
+
+/* Takes over energies, in the units of the input. */
+void md_report_energy(const struct md_system *system, const struct md_energy *energy,
+                      struct md_report *report);
 
 void md_report_text(const struct md_report *report, FILE *stream);
 /* -ENOMEM, or -EIO when it could not be written. */

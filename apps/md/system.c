@@ -52,6 +52,11 @@ static void print_notes(const struct md_settings *settings)
     }
 }
 
+static const char *input_name(const struct md_options *options)
+{
+    return options->data ? options->data : options->gro;
+}
+
 // Shorter edges are slips of the pen, and longer ones beyond what single precision tells apart.
 static const double EDGE_LEAST_NM = 1e-3, EDGE_MOST_NM = 1e5;
 
@@ -64,7 +69,8 @@ static int check_edges(const struct md_options *options, const struct md_system 
             return leat_fail(-EINVAL,
                              "%s:%lld: edge %c of the box is %g nm; a periodic box needs three "
                              "edges from %g to %g nm in the last line%s",
-                             options->gro, line, "xyz"[d], box[d][d], EDGE_LEAST_NM, EDGE_MOST_NM,
+                             input_name(options), line, "xyz"[d], box[d][d], EDGE_LEAST_NM,
+                             EDGE_MOST_NM,
                              box[d][d] > EDGE_MOST_NM ? ", with --tile all together" : "");
     for (int i = 1; i < 3; i++)
         for (int j = 0; j < i; j++)
@@ -72,7 +78,8 @@ static int check_edges(const struct md_options *options, const struct md_system 
                 return leat_fail(-EINVAL,
                                  "%s:%lld: component %c of box vector %c is %g nm; it has to be "
                                  "within %g nm of zero, so correct the last line",
-                                 options->gro, line, "xyz"[j], "abc"[i], box[i][j], EDGE_MOST_NM);
+                                 input_name(options), line, "xyz"[j], "abc"[i], box[i][j],
+                                 EDGE_MOST_NM);
     return 0;
 }
 
@@ -87,7 +94,7 @@ static int check_box(const struct md_options *options, struct md_system *system)
                     "%s:%lld: component %c of box vector %c is %g nm; the first vector has "
                     "to lie along x and the second in the x-y plane, as `gmx editconf` "
                     "turns them",
-                    options->gro, (long long)system->input->box_line, "xyz"[j], "abc"[i],
+                    input_name(options), (long long)system->input->box_line, "xyz"[j], "abc"[i],
                     box[i][j]);
     int error = check_edges(options, system);
     if (error)
@@ -123,8 +130,8 @@ static void compare_names(const struct md_options *options, const struct md_syst
                  options->gro, options->top, (long long)different, (long long)first + 1);
 }
 
-static int read_files(leat_job *job, const struct md_options *options, bool notes,
-                      struct md_system *system)
+static int read_gromacs(leat_job *job, const struct md_options *options, bool notes,
+                        struct md_system *system)
 {
     int error = md_settings_read(options->mdp, &system->settings);
     if (!error)
@@ -144,8 +151,18 @@ static int read_files(leat_job *job, const struct md_options *options, bool note
         print_notes(&system->settings);
         compare_names(options, system);
     }
-    error = check_box(options, system);
-    if (!error && (options->tile[0] > 1 || options->tile[1] > 1 || options->tile[2] > 1))
+    return 0;
+}
+
+static int read_files(leat_job *job, const struct md_options *options, bool notes,
+                      struct md_system *system)
+{
+    int error = options->data ? md_lammps_load(options->data, options->lammps, system)
+                              : read_gromacs(job, options, notes, system);
+    if (!error)
+        error = check_box(options, system);
+    bool tiled = options->tile[0] > 1 || options->tile[1] > 1 || options->tile[2] > 1;
+    if (!error && tiled && !options->data) // whose molecules are whole
         error = md_check_whole(options->gro, system->input, system->topology);
     if (!error)
         error = md_tile(system->input, options->tile);
@@ -245,11 +262,14 @@ static void make_interaction(struct md_system *system)
     double r = settings->rcoulomb_nm, inside = settings->epsilon_r, outside = settings->epsilon_rf;
     struct md_interaction *interaction = &system->interaction;
     interaction->cutoff_nm = r;
-    interaction->coulomb = MD_COULOMB / inside;
+    interaction->coulomb = md_units(system->units)->coulomb / inside;
     // Barker-Watts: a dielectric of `outside` beyond the cut-off, 0 standing for a conductor.
     interaction->krf = outside == 0.0 ? 0.5 / (r * r * r)
                                       : (outside - inside) / ((2.0 * outside + inside) * r * r * r);
     interaction->crf = 1.0 / r + interaction->krf * r * r;
+    // LAMMPS cuts 1/r as it is.
+    if (system->units != MD_UNITS_GROMACS)
+        interaction->krf = interaction->crf = 0.0;
     interaction->type_count = system->topology->type_count;
     interaction->c6 = system->topology->c6;
     interaction->c12 = system->topology->c12;
@@ -299,14 +319,22 @@ int md_system_load(leat_job *job, const struct md_options *options, bool notes,
         return error;
     make_interaction(system);
     system->couple_steps = couple_steps(settings);
-    system->radius_nm = md_make_whole(system->input, system->topology, system->box_nm);
+    system->radius_nm =
+        md_make_whole(system->input, system->topology, system->box_nm, options->data != NULL);
     return md_system_list_radius(system, notes);
+}
+
+int64_t md_system_number(const struct md_system *system, int64_t place)
+{
+    int64_t count = system->number_count;
+    return count ? place / count * count + system->number[place % count] : place;
 }
 
 void md_system_free(struct md_system *system)
 {
     md_topology_free(system->topology);
     gro_free(system->input);
+    free(system->number);
     free(system->sites);
     free(system->first_site);
     *system = (struct md_system){0};

@@ -13,6 +13,7 @@
 #include "md/options.h"
 #include "md/settings.h"
 #include "md/topology.h"
+#include "md/units.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,8 +29,13 @@ struct md_site {
 struct md_system {
     struct md_settings settings;
     struct md_topology *topology;
-    struct gro *input;     /* rank 0: molecules whole and in the box, until all have theirs */
-    struct md_site *sites; /* of all molecule types, one after the other */
+    struct gro *input; /* rank 0: molecules whole and in the box, until all have theirs */
+    /* The file's numbers, from 0, of the atoms of an input that is not in the topology's order,
+     * for md_system_number. */
+    int64_t *number;
+    int64_t number_count;     /* 0: all are in their places */
+    enum md_unit_style units; /* of the input, and of what is reported */
+    struct md_site *sites;    /* of all molecule types, one after the other */
     int site_count;
     int *first_site; /* [molecule_type_count] */
     int64_t atom_count, water_count;
@@ -41,6 +47,7 @@ struct md_system {
     int couple_steps; /* steps from one action of the thermostat to the next */
     struct md_interaction interaction; /* its tables belong to the topology */
     double list_nm;
+    double skin_nm;  /* above 0: lists live until an atom has moved half of this */
     double inner_nm; /* see md_list_input */
     int inner_calls;
 };
@@ -58,6 +65,15 @@ int md_system_load(leat_job *job, const struct md_options *options, bool notes,
                    struct md_system *system);
 void md_system_free(struct md_system *system);
 
+/* The file's number of the atom at a place of the topology, from 0; copies of --tile go on where
+ * the input ends. */
+int64_t md_system_number(const struct md_system *system, int64_t place);
+
+/* ---- lammps_load.c ---- */
+/* Settings, topology and coordinates from a LAMMPS data file. Errors as of md_lammps_read. */
+struct md_lammps;
+int md_lammps_load(const char *path, const struct md_lammps *lammps, struct md_system *system);
+
 /* ---- coordinates.c ---- */
 /* Errors as of leat_file_read and gro_read. */
 int md_coordinates_read(leat_job *job, const char *path, struct gro **gro);
@@ -73,10 +89,10 @@ int md_tile(struct gro *gro, const int tile[3]);
 /* -EINVAL, naming the first, when the box cuts a molecule: repeated, its parts would be apart. */
 int md_check_whole(const char *name, const struct gro *gro, const struct md_topology *topology);
 
-/* Puts the atoms of each molecule beside their predecessors, and its centre into the box. Returns
- * how far an atom is from its molecule's centre at most. */
-double md_make_whole(struct gro *gro, const struct md_topology *topology,
-                     const double box_nm[3][3]);
+/* Puts the atoms of each molecule beside their predecessors, unless molecules are whole already,
+ * and its centre into the box. Returns how far an atom is from its molecule's centre at most. */
+double md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3][3],
+                     bool whole);
 
 /* Number of the molecule block that holds molecule `molecule`. */
 int md_find_block(const struct md_topology *topology, int64_t molecule);

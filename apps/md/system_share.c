@@ -80,6 +80,7 @@ static void carry_system(struct parcel *parcel, struct md_system *system)
     struct gro *input = system->input;
     carry(parcel, system, sizeof *system);
     system->input = parcel->way == UNPACK ? NULL : input;
+    carry_array(parcel, &system->number, system->number_count, sizeof *system->number);
     carry_array(parcel, &system->topology, 1, sizeof *system->topology);
     carry_array(parcel, &system->sites, system->site_count, sizeof *system->sites);
     int types = system->topology ? system->topology->molecule_type_count : 0;

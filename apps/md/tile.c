@@ -117,7 +117,7 @@ int md_check_whole(const char *name, const struct gro *gro, const struct md_topo
 }
 
 // Returns the square of how far an atom is from the centre at most.
-static double make_molecule_whole(double *x, int atoms, const double box_nm[3][3])
+static double make_molecule_whole(double *x, int atoms, const double box_nm[3][3], bool whole)
 {
     double centre[3] = {x[0] / atoms, x[1] / atoms, x[2] / atoms}, shift[3], furthest2 = 0.0;
     for (int i = 1; i < atoms; i++) {
@@ -125,7 +125,8 @@ static double make_molecule_whole(double *x, int atoms, const double box_nm[3][3
         for (int d = 0; d < 3; d++)
             step[d] = now[d] - before[d];
         double beside[3] = {step[0], step[1], step[2]};
-        md_box_shorten(box_nm, beside);
+        if (!whole)
+            md_box_shorten(box_nm, beside);
         for (int d = 0; d < 3; d++) {
             now[d] -= step[d] - beside[d];
             centre[d] += now[d] / atoms;
@@ -144,14 +145,15 @@ static double make_molecule_whole(double *x, int atoms, const double box_nm[3][3
     return furthest2;
 }
 
-double md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3][3])
+double md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3][3],
+                     bool whole)
 {
     double *x = gro->x_nm, furthest2 = 0.0;
     for (int b = 0; b < topology->block_count; b++) {
         const struct md_molecule_block *block = &topology->blocks[b];
         int atoms = topology->molecule_types[block->type].atom_count;
         for (int64_t m = 0; m < block->count; m++, x += 3 * (int64_t)atoms)
-            furthest2 = fmax(furthest2, make_molecule_whole(x, atoms, box_nm));
+            furthest2 = fmax(furthest2, make_molecule_whole(x, atoms, box_nm, whole));
     }
     return sqrt(furthest2);
 }
