@@ -23,6 +23,7 @@ EOF
 check_packages() {
     cat <<'EOF'
 libcmocka-dev    pkg-config --exists cmocka
+zlib1g-dev       pkg-config --exists zlib
 libfuse3-dev     pkg-config --exists fuse3
 fuse3            command -v fusermount3
 python3          command -v python3
@@ -34,6 +35,7 @@ EOF
     if [ "${LEAT_NO_PEERS:-0}" != 1 ]; then
         cat <<'EOF'
 gromacs          command -v gmx_d
+lammps           command -v lmp
 EOF
         mpi_packages
     fi

@@ -64,7 +64,8 @@ struct md_lammps_input {
  *
  * -EINVAL text that is malformed, incomplete or does not fit itself, -ENOTSUP what the driver
  * lacks, both with file and line; the errno of a file that cannot be read; -ENOMEM. Memory is taken
- * as lines are read, not as the counts promise. Ends with md_lammps_input_free().
+ * as lines are read, not as the counts promise. Ends with md_lammps_input_free(); after an error
+ * the input is empty.
  */
 int md_lammps_read(const char *path, const struct md_lammps *lammps, struct md_lammps_input *input);
 

@@ -131,7 +131,6 @@ int lammps_make_input(struct lammps_file *file, struct md_lammps_input *input)
 {
     struct lammps_molecules molecules = {0};
     struct lammps_coeffs coeffs = {0};
-    *input = (struct md_lammps_input){0};
     double *v = calloc(3 * (size_t)file->atoms.count, sizeof *v);
     int error =
         v ? check_box(file) : leat_fail(-ENOMEM, "no memory for %d velocities", file->atoms.count);
@@ -204,6 +203,7 @@ static bool is_compressed(FILE *stream)
 
 int md_lammps_read(const char *path, const struct md_lammps *lammps, struct md_lammps_input *input)
 {
+    *input = (struct md_lammps_input){0};
     errno = 0;
     FILE *stream = open_text(path);
     if (!stream)

@@ -415,6 +415,7 @@ int md_lammps_read_stream(FILE *stream, const char *name, const struct md_lammps
 {
     struct lammps_file file = {.name = name, .lammps = lammps};
     struct reader reader = {.stream = stream, .file = &file, .words.place.file = name};
+    *input = (struct md_lammps_input){0};
     int error = read_header(&reader);
     if (!error)
         error = read_sections(&reader);

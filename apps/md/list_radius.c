@@ -192,8 +192,9 @@ static int check_radius(const struct md_system *system)
     if (!system->images && 2.0 * system->list_nm > image)
         return leat_fail(-EDOM,
                          "the list cut-off, %.4g nm (cut-off %g and a buffer of %.4g), is over "
-                         "half of the shortest box edge, %.5g nm; use a smaller nstlist or a "
-                         "shorter cut-off in %s, repeat the input with --tile, or use --images",
+                         "half of the shortest box edge, %.5g nm; use a smaller nstlist or "
+                         "skin or a shorter cut-off for %s, repeat the input with --tile, or use "
+                         "--images",
                          system->list_nm, cutoff, system->list_nm - cutoff, image,
                          system->settings.file);
     return 0;
