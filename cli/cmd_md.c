@@ -349,6 +349,8 @@ static int check_device(struct option_reader *reader, const struct request *requ
     const struct md_options *options = &request->options;
     if (options->device == MD_DEVICE_CPU)
         return -1;
+    if (options->data)
+        return options_error(reader, "--data is computed by the CPU; leave --device out");
     if (options->oracle)
         return options_error(reader, "--oracle is computed by the CPU; leave --device out");
     if (options->precision == MD_DOUBLE) {

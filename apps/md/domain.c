@@ -44,6 +44,7 @@ static int reserve_home(struct md_domain *domain, uint32_t atoms)
     grow(&domain->atoms.v_nm_ps, count, 3 * sizeof(double), &failed);
     grow(&domain->atoms.f, count, 3 * sizeof(double), &failed);
     grow(&domain->scratch, count, 3 * sizeof(double), &failed);
+    grow(&domain->x_listed, count, 3 * sizeof(double), &failed);
     grow(&domain->mass_u, count, sizeof(double), &failed);
     grow(&domain->id, count, sizeof(int64_t), &failed);
     grow(&domain->number, count, sizeof(int64_t), &failed);
@@ -292,7 +293,8 @@ void md_domain_close(struct md_domain *domain)
                       domain->atoms.f,     domain->scratch,    domain->mass_u,
                       domain->id,          domain->site,       domain->x_all,
                       domain->type,        domain->charge,     domain->exclusion_start,
-                      domain->exclusion,   domain->oxygen,     domain->number};
+                      domain->exclusion,   domain->oxygen,     domain->number,
+                      domain->x_listed};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     *domain = (struct md_domain){0};
@@ -478,6 +480,8 @@ int md_domain_partition(struct md_rank *rank)
     if (!error)
         error = rank->gpu ? md_gpu_list(rank) : make_list(rank, info.zone);
     error = md_agree(rank, error);
+    if (!error)
+        md_skin_begin(rank);
     md_clock_lap(&rank->clock, PHASE_LIST);
     return error;
 }

@@ -53,7 +53,8 @@ struct md_domain {
     double *mass_u, *scratch;
     int32_t *site; /* of home atoms: number in md_system.sites */
     uint32_t element_count, element_capacity;
-    double *x_all; /* [3 * element_count], for the list; ghosts included */
+    double *x_all;    /* [3 * element_count], for the list; ghosts included */
+    double *x_listed; /* of home atoms when the list was made; see skin.c */
     int *type;
     double *charge;
     int *exclusion_start, *exclusion;
@@ -101,10 +102,11 @@ struct md_rank {
     double heat;                          /* taken out by the thermostat so far */
     struct md_energy energy;              /* of the last evaluation that had one */
     struct md_slope slope;
-    double *forces; /* rank 0, with --forces: [3 * atom_count] of the last step */
-    double loop_s;  /* wall time of the step loop */
-    bool looping;   /* errors from here on are printed by the rank that met them */
-    bool alike;     /* but this one, which every rank has met */
+    double *forces;  /* rank 0, with --forces: [3 * atom_count] of the last step */
+    double loop_s;   /* wall time of the step loop */
+    bool list_spent; /* atoms have moved too far for the list */
+    bool looping;    /* errors from here on are printed by the rank that met them */
+    bool alike;      /* but this one, which every rank has met */
 };
 
 /* ---- system_share.c ---- */
@@ -125,6 +127,12 @@ void md_domain_image(struct md_rank *rank);
 int md_domain_add(struct md_rank *rank, int64_t molecule);
 /* Makes room for that many home atoms and groups, keeping what is there. */
 int md_domain_reserve(struct md_domain *domain, uint32_t groups, uint32_t atoms);
+
+/* ---- skin.c ---- */
+/* Notes where atoms are that a list was made for. */
+void md_skin_begin(struct md_rank *rank);
+/* Sets rank->list_spent, the same on all ranks. Collective where the system has a skin. */
+int md_skin_watch(struct md_rank *rank);
 
 /* ---- local.c ---- */
 /* Masses, exclusions and waters of the home atoms; types and charges of ghosts too. */

@@ -39,7 +39,7 @@ static bool wants_energy(const struct md_rank *rank, int64_t step)
 
 static bool starts_list(const struct md_rank *rank, int64_t step)
 {
-    return step == 0 || step % rank->system.settings.nstlist == 0;
+    return step == 0 || rank->list_spent || step % rank->system.settings.nstlist == 0;
 }
 
 static bool couples_next(const struct md_rank *rank, int64_t step)
@@ -58,7 +58,7 @@ static bool stops_centre(const struct md_rank *rank, int64_t step)
 static bool ends_run(const struct md_rank *rank, int64_t step)
 {
     return wants_energy(rank, step) || couples_next(rank, step) || stops_centre(rank, step) ||
-           starts_list(rank, step + 1);
+           starts_list(rank, step + 1) || rank->system.skin_nm > 0.0;
 }
 
 static double thermostat(struct md_rank *rank, double *heat)
@@ -283,7 +283,8 @@ int md_steps(struct md_rank *rank)
     if (error)
         return error;
     error = run.stay ? end_last(rank, &run) : sum_up(rank, &run);
-    if (!error)
-        go_on(rank);
-    return error;
+    if (error)
+        return error;
+    go_on(rank);
+    return md_skin_watch(rank);
 }
