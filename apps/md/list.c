@@ -6,11 +6,12 @@
 
 #include "md/list_internal.h"
 
-#include "core/error.h"
+#include "md/team.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +110,56 @@ static int make_tables(struct md_list *list, const struct md_interaction *intera
     return 0;
 }
 
+static void free_buffers(struct md_buffer *const *buffers, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        free(buffers[k]->data);
+}
+
+static void free_made(struct md_rows_made *made)
+{
+    struct md_buffer *const rows[] = {&made->rows, &made->j, &made->mask};
+    free_buffers(rows, sizeof rows / sizeof rows[0]);
+}
+
+static void free_threads(struct md_list *list)
+{
+    for (int t = 0; t < list->thread_count; t++) {
+        struct md_builder *builder = &list->builders[t];
+        struct md_buffer *const own[] = {&builder->candidate, &builder->row_mask,
+                                         &builder->changed};
+        free_made(&builder->made);
+        free_buffers(own, sizeof own / sizeof own[0]);
+        for (int p = 0; p < 2; p++)
+            free(list->parts[p].shares[t].f.data);
+    }
+    free(list->builders);
+    for (int p = 0; p < 2; p++)
+        free(list->parts[p].shares);
+}
+
+int md_list_use_team(struct md_list *list, struct md_team *team)
+{
+    const size_t count = (size_t)md_team_size(team);
+    struct md_builder *builders = calloc(count, sizeof *builders);
+    struct md_share *shares[2] = {calloc(count, sizeof **shares), calloc(count, sizeof **shares)};
+    if (!builders || !shares[0] || !shares[1]) {
+        free(builders);
+        free(shares[0]);
+        free(shares[1]);
+        return leat_fail(-ENOMEM, "pair list: no memory for %zu threads", count);
+    }
+    free_threads(list);
+    list->team = team;
+    list->thread_count = (int)count;
+    list->builders = builders;
+    for (int p = 0; p < 2; p++) {
+        list->parts[p].shares = shares[p];
+        list->parts[p].used_count = 0; // empty until it is built anew
+    }
+    return 0;
+}
+
 int md_list_create_with(const struct md_interaction *interaction, enum md_precision precision,
                         const char *kernel, struct md_list **list)
 {
@@ -126,6 +177,8 @@ int md_list_create_with(const struct md_interaction *interaction, enum md_precis
     made->precision = precision;
     made->kernels = kernels;
     error = make_tables(made, interaction);
+    if (!error)
+        error = md_list_use_team(made, NULL);
     if (error) {
         md_list_free(made);
         return error;
@@ -144,20 +197,19 @@ void md_list_free(struct md_list *list)
 {
     if (!list)
         return;
-    struct md_buffer *buffers[] = {
-        &list->atom, &list->type, &list->filled,    &list->lj_count, &list->wrap,    &list->xq,
-        &list->f,    &list->slot, &list->i_box,     &list->j_box,    &list->wrapped, &list->order,
-        &list->key,  &list->bin,  &list->candidate, &list->row_mask, &list->changed};
-    for (size_t k = 0; k < sizeof buffers / sizeof buffers[0]; k++)
-        free(buffers[k]->data);
+    struct md_buffer *const buffers[] = {
+        &list->atom,  &list->type, &list->filled, &list->lj_count, &list->wrap,
+        &list->xq,    &list->slot, &list->i_box,  &list->j_box,    &list->wrapped,
+        &list->order, &list->key,  &list->bin};
+    free_buffers(buffers, sizeof buffers / sizeof buffers[0]);
+    free_threads(list);
     for (int z = 0; z < MD_ZONES; z++)
         free(list->grids[z].column.data);
     for (int p = 0; p < 2; p++) {
         struct md_part_list *part = &list->parts[p];
-        struct md_buffer *rows[] = {&part->rows,       &part->j,       &part->mask,
-                                    &part->inner_rows, &part->inner_j, &part->used};
-        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
-            free(rows[k]->data);
+        struct md_buffer *const rows[] = {&part->inner_rows, &part->inner_j, &part->used};
+        free_made(&part->made);
+        free_buffers(rows, sizeof rows / sizeof rows[0]);
     }
     free(list->c6);
     free(list->c12);
@@ -246,14 +298,39 @@ static void make_shifts(struct md_list *list, const struct md_list_input *input)
     }
 }
 
+static void clear_part(struct md_list *list, struct md_part_list *part)
+{
+    part->made.row_count = part->made.j_count = part->made.mask_count = part->used_count = 0;
+    part->inner_age = -1;
+    for (int t = 0; t < list->thread_count; t++) {
+        struct md_share *share = &part->shares[t];
+        share->row_begin = share->row_end = share->inner_end = share->next = 0;
+    }
+}
+
+void md_list_note(struct md_builder *builder, int error)
+{
+    builder->error = error;
+    if (error)
+        snprintf(builder->detail, sizeof builder->detail, "%s", leat_error_detail());
+}
+
+int md_list_noted(struct md_list *list)
+{
+    for (int t = 0; t < list->thread_count; t++) {
+        struct md_builder *builder = &list->builders[t];
+        const int error = builder->error;
+        builder->error = 0;
+        if (error)
+            return leat_fail(error, "%s", builder->detail);
+    }
+    return 0;
+}
+
 int md_list_build(struct md_list *list, const struct md_list_input *input)
 {
-    for (int p = 0; p < 2; p++) {
-        struct md_part_list *part = &list->parts[p];
-        part->row_count = part->j_count = part->mask_count = part->used_count = 0;
-        part->inner_row_count = 0;
-        part->inner_age = -1;
-    }
+    for (int p = 0; p < 2; p++)
+        clear_part(list, &list->parts[p]);
     int error = check_input(list, input);
     if (!error)
         error = check_atoms(list, input);
@@ -264,23 +341,29 @@ int md_list_build(struct md_list *list, const struct md_list_input *input)
     error = md_grid_build(list, input);
     if (!error)
         error = md_search(list, input);
-    if (error)
-        for (int p = 0; p < 2; p++)
-            list->parts[p].row_count = list->parts[p].used_count = 0;
+    for (int p = 0; error && p < 2; p++)
+        clear_part(list, &list->parts[p]);
     return error;
+}
+
+static void count_rows(const struct md_rows *rows, int64_t counts[2])
+{
+    for (size_t k = 0; k < rows->row_count; k++) {
+        const struct md_row *row = &rows->row[k];
+        counts[0] += row->count;
+        counts[1] += (int64_t)(row->count - row->masked_count) * MD_I_ATOMS * MD_J_ATOMS;
+        for (int m = 0; m < row->masked_count; m++)
+            counts[1] += __builtin_popcount(rows->mask[row->first_mask + (size_t)m]);
+    }
 }
 
 void md_list_size(const struct md_list *list, enum md_part part, int64_t counts[2])
 {
-    struct md_rows rows;
-    md_list_rows(list, part, &rows);
     counts[0] = counts[1] = 0;
-    for (size_t k = 0; k < rows.row_count; k++) {
-        const struct md_row *row = &rows.row[k];
-        counts[0] += row->count;
-        counts[1] += (int64_t)(row->count - row->masked_count) * MD_I_ATOMS * MD_J_ATOMS;
-        for (int m = 0; m < row->masked_count; m++)
-            counts[1] += __builtin_popcount(rows.mask[row->first_mask + (size_t)m]);
+    for (int t = 0; t < list->thread_count; t++) {
+        struct md_rows rows;
+        md_list_rows(list, part, t, &rows);
+        count_rows(&rows, counts);
     }
 }
 

@@ -168,8 +168,6 @@ static int reserve_clusters(struct md_list *list)
     if (!error)
         error = md_list_reserve(&list->xq, MD_X_STRIDE * clusters, real_bytes);
     if (!error)
-        error = md_list_reserve(&list->f, MD_F_REALS * clusters, real_bytes);
-    if (!error)
         error = md_list_reserve(&list->i_box, 12 * clusters, sizeof(float));
     return error;
 }

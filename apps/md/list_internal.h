@@ -11,10 +11,16 @@
  *
  * Files: list.c (create, build), list_grid.c (clusters), list_search.c (pairs), list_forces.c
  * (evaluation), pair_kernels.inc (loops over pairs), pair_*.c (its instruction sets).
+ *
+ * Threads share the clusters, and the list they build does not depend on how many they are. In an
+ * evaluation each has its own rows and its own forces of all clusters, which are added up in the
+ * order of the threads: so bits depend on their number, through these sums only.
  */
 #ifndef MD_LIST_INTERNAL_H
 #define MD_LIST_INTERNAL_H
 
+#include "core/error.h"
+#include "leat/leat.h"
 #include "md/nonbonded.h"
 
 #include <stddef.h>
@@ -95,6 +101,8 @@ struct md_pair_loops {
      * shift); out may be j. Returns how many. */
     int (*prune)(const void *xq, int i, const void *shift, double radius2, const int *j, int count,
                  int *out);
+    void (*add)(const struct md_pair_move *move, const void *f); /* to move->f */
+    size_t f_stride;                                             /* reals of f a cluster */
 };
 
 struct md_pair_kernels {
@@ -120,13 +128,42 @@ struct md_grid {
     struct md_buffer column; /* int [columns + 1]: first cluster of each, in the list's numbering */
 };
 
+/* Rows in the making, or made. */
+struct md_rows_made {
+    struct md_buffer rows, j, mask;
+    size_t row_count, j_count, mask_count;
+};
+
+/* A thread's share of a part's evaluation: rows that follow one another, and where it stands. */
+struct md_share {
+    size_t row_begin, row_end; /* of what was built */
+    size_t inner_end, inner_j; /* of the inner list, whose rows begin at row_begin too */
+    size_t next;               /* row to go on with */
+    struct md_buffer f;        /* REAL [MD_F_REALS * clusters] */
+    struct md_pair_energy energy;
+    double shift_force[MD_SHIFTS][3], virial[9];
+};
+
 struct md_part_list {
-    struct md_buffer rows, j, mask;       /* what was built */
-    struct md_buffer inner_rows, inner_j; /* what of it is within inner_nm; masks are shared */
-    struct md_buffer used;                /* clusters that occur */
-    size_t row_count, j_count, mask_count, used_count;
-    size_t inner_row_count;
-    int inner_age; /* calls since the inner list was made; -1: never */
+    struct md_rows_made made;
+    /* What of it is within inner_nm, each share's where its rows and j are in `made`. */
+    struct md_buffer inner_rows, inner_j;
+    struct md_buffer used; /* clusters that occur */
+    size_t used_count;
+    int inner_age;                 /* evaluations since the inner list was made; -1: never */
+    struct md_share *shares;       /* [threads] */
+    bool want_energy, want_virial; /* of the evaluation under way */
+};
+
+/* What a thread needs to build rows. */
+struct md_builder {
+    struct md_rows_made made; /* with several threads, until they are put together */
+    struct md_buffer candidate;
+    struct md_buffer row_mask, changed; /* of the row in the making, see list_search.c */
+    int changed_count;
+    double largest; /* coordinate of the thread's atoms */
+    int error;
+    char detail[LEAT_DETAIL_BYTES];
 };
 
 struct md_list {
@@ -140,21 +177,21 @@ struct md_list {
     struct md_grid grids[MD_ZONES];
     int cluster_count;
     struct md_buffer atom, type, filled, lj_count; /* see above; slots and clusters */
-    struct md_buffer wrap, xq, f;
+    struct md_buffer wrap, xq;
     struct md_buffer slot;            /* int [atom_count]: where the atom is */
     struct md_buffer i_box;           /* float [half cluster][6]: low and high corner */
     struct md_buffer j_box;           /* float [6][cluster capacity], likewise */
     struct md_buffer wrapped;         /* float [3 * atom_count] */
     struct md_buffer order, key, bin; /* sorting */
-    struct md_buffer candidate;
-    struct md_buffer row_mask, changed; /* of the row in the making, see list_search.c */
-    int changed_count;
     size_t j_box_stride;
     double shift[MD_SHIFTS][3];
     void *real_shift;           /* REAL [MD_SHIFTS][3] */
     double radius_nm, inner_nm; /* with the slack for rounding */
     double far_nm;              /* coordinates of empty slots are multiples of it */
     int inner_calls;
+    struct md_team *team;
+    int thread_count;
+    struct md_builder *builders;  /* [threads] */
     struct md_part_list parts[2]; /* [enum md_part] */
 };
 
@@ -164,8 +201,14 @@ int md_list_create_with(const struct md_interaction *interaction, enum md_precis
 
 int md_grid_build(struct md_list *list, const struct md_list_input *input);
 int md_search(struct md_list *list, const struct md_list_input *input);
-/* The rows that the next call of md_list_forces runs over, unless it makes new inner ones. */
-void md_list_rows(const struct md_list *list, enum md_part part, struct md_rows *rows);
+/* Cuts what was built into shares of about as many cluster pairs; room for their forces. */
+int md_list_cut(struct md_list *list, struct md_part_list *part);
+/* The rows that the next evaluation runs over in that share, unless it makes new inner ones. */
+void md_list_rows(const struct md_list *list, enum md_part part, int share, struct md_rows *rows);
+/* Keeps the words of a thread's failure, which the caller of md_list_build cannot see. */
+void md_list_note(struct md_builder *builder, int error);
+/* The first thread's failure, if any, as this thread's. */
+int md_list_noted(struct md_list *list);
 
 static inline size_t md_real_bytes(enum md_precision precision)
 {

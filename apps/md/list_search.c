@@ -6,9 +6,11 @@
 // are dropped again. Each pair of atoms is found once: within a zone, only images "above" the zone
 // itself and, without a shift, only pairs of ascending slots are taken; between two zones, all.
 // Advantage: work in proportion to atoms, and a list with few pairs that are never near.
+// Threads take runs of half clusters, and what they find is put together in the order of these.
 // Disadvantage: every list is built from nothing; nothing is reused from the one before.
 
 #include "md/list_internal.h"
+#include "md/team.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,6 +19,8 @@ struct search {
     struct md_list *list;
     const struct md_list_input *input;
     struct md_part_list *part;
+    struct md_builder *builder;      // of this thread
+    struct md_rows_made *made;       // where its rows go
     const struct md_grid *from, *to; // grids of i and of j
     bool within_zone;
 };
@@ -73,12 +77,12 @@ static int find_cluster(const int *j, int count, int cluster)
 
 // Takes the bits of `pairs` from those that count between i and the j at `place` of the row. Masks
 // are all ones between rows; the places that have been changed are noted, in ascending order.
-static void mask_pairs(struct md_list *list, int place, uint32_t pairs)
+static void mask_pairs(struct md_builder *builder, int place, uint32_t pairs)
 {
-    uint32_t *mask = list->row_mask.data;
-    int *changed = list->changed.data;
+    uint32_t *mask = builder->row_mask.data;
+    int *changed = builder->changed.data;
     if (mask[place] == UINT32_MAX) {
-        int k = list->changed_count++;
+        int k = builder->changed_count++;
         for (; k > 0 && changed[k - 1] > place; k--)
             changed[k] = changed[k - 1];
         changed[k] = place;
@@ -99,7 +103,7 @@ static void mask_exclusions(const struct search *search, int half, const int *j,
             const int partner = slot[input->exclusion[k]];
             const int place = find_cluster(j, count, partner / MD_J_ATOMS);
             if (place >= 0)
-                mask_pairs(search->list, place, 1u << (a * MD_J_ATOMS + partner % MD_J_ATOMS));
+                mask_pairs(search->builder, place, 1u << (a * MD_J_ATOMS + partner % MD_J_ATOMS));
         }
     }
 }
@@ -109,29 +113,33 @@ static void make_masks(const struct search *search, int half, int shift, const i
 {
     if (shift == MD_NO_SHIFT && j[0] == half / 2)
         for (int a = 0; a < MD_I_ATOMS; a++)
-            mask_pairs(search->list, 0,
+            mask_pairs(search->builder, 0,
                        ((2u << (half % 2 * MD_I_ATOMS + a)) - 1) << (a * MD_J_ATOMS));
     if (search->input->exclusion_start)
         mask_exclusions(search, half, j, count);
 }
 
+// Room for so many more.
+static int reserve_rows(struct md_rows_made *made, size_t rows, size_t j, size_t masks)
+{
+    int error = md_list_reserve(&made->rows, made->row_count + rows, sizeof(struct md_row));
+    if (!error)
+        error = md_list_reserve(&made->j, made->j_count + j, sizeof(int));
+    return error ? error : md_list_reserve(&made->mask, made->mask_count + masks, sizeof(uint32_t));
+}
+
 // Appends the row, with the j clusters that need a mask first; all masks are ones again.
 static int append_row(const struct search *search, int half, int shift, const int *j, int count)
 {
-    struct md_part_list *part = search->part;
-    struct md_list *list = search->list;
-    uint32_t *mask = list->row_mask.data;
-    const int *changed = list->changed.data, changed_count = list->changed_count;
-    int error = md_list_reserve(&part->rows, part->row_count + 1, sizeof(struct md_row));
-    if (!error)
-        error = md_list_reserve(&part->j, part->j_count + (size_t)count, sizeof(int));
-    if (!error)
-        error = md_list_reserve(&part->mask, part->mask_count + (size_t)changed_count,
-                                sizeof(uint32_t));
+    struct md_rows_made *made = search->made;
+    struct md_builder *builder = search->builder;
+    uint32_t *mask = builder->row_mask.data;
+    const int *changed = builder->changed.data, changed_count = builder->changed_count;
+    int error = reserve_rows(made, 1, (size_t)count, (size_t)changed_count);
     if (error)
         return error;
-    int *to_j = (int *)part->j.data + part->j_count;
-    uint32_t *to_mask = (uint32_t *)part->mask.data + part->mask_count;
+    int *to_j = (int *)made->j.data + made->j_count;
+    uint32_t *to_mask = (uint32_t *)made->mask.data + made->mask_count;
     int masked = 0;
     for (int k = 0; k < changed_count; k++) {
         if (mask[changed[k]] != 0) {
@@ -147,13 +155,13 @@ static int append_row(const struct search *search, int half, int shift, const in
         total += end - next;
         next = end + 1;
     }
-    list->changed_count = 0;
+    builder->changed_count = 0;
     if (total == 0)
         return 0;
-    ((struct md_row *)part->rows.data)[part->row_count++] =
-        (struct md_row){half, shift, masked, total, part->j_count, part->mask_count};
-    part->j_count += (size_t)total;
-    part->mask_count += (size_t)masked;
+    ((struct md_row *)made->rows.data)[made->row_count++] =
+        (struct md_row){half, shift, masked, total, made->j_count, made->mask_count};
+    made->j_count += (size_t)total;
+    made->mask_count += (size_t)masked;
     return 0;
 }
 
@@ -171,7 +179,7 @@ static int search_image(const struct search *search, int half, int shift)
             search->to->bounds[0][d] - box[3 + d] > radius)
             return 0;
     }
-    int *j = list->candidate.data;
+    int *j = search->builder->candidate.data;
     const int lowest = search->within_zone && shift == MD_NO_SHIFT ? half / 2 : 0;
     int count = find_candidates(search, box, lowest, j);
     const void *real_shift =
@@ -185,15 +193,12 @@ static int search_image(const struct search *search, int half, int shift)
     return append_row(search, half, shift, j, count);
 }
 
-static int search_zones(struct search *search)
+// All images of the half clusters [begin, end).
+static int search_halves(const struct search *search, int begin, int end)
 {
-    struct md_list *list = search->list;
-    if (search->from->cluster_count == 0 || search->to->cluster_count == 0)
-        return 0;
     const bool *periodic = search->input->periodic;
-    const int first = 2 * search->from->first_cluster;
-    for (int half = first; half < first + 2 * search->from->cluster_count; half++) {
-        if (is_empty(list, half))
+    for (int half = begin; half < end; half++) {
+        if (is_empty(search->list, half))
             continue;
         // Within a zone, a pair seen from the other atom has the opposite shift.
         for (int shift = search->within_zone ? MD_NO_SHIFT : 0; shift < MD_SHIFTS; shift++) {
@@ -208,34 +213,74 @@ static int search_zones(struct search *search)
     return 0;
 }
 
+static void search_share(void *user, int thread, int count)
+{
+    struct search own = *(const struct search *)user;
+    const size_t halves = 2 * (size_t)own.from->cluster_count;
+    const int first = 2 * own.from->first_cluster;
+    own.builder = &own.list->builders[thread];
+    own.made = count == 1 ? &own.part->made : &own.builder->made;
+    own.builder->made.row_count = own.builder->made.j_count = own.builder->made.mask_count = 0;
+    md_list_note(own.builder, search_halves(&own, first + (int)md_team_share(halves, thread, count),
+                                            first + (int)md_team_share(halves, thread + 1, count)));
+}
+
+static int append_rows(struct md_rows_made *made, const struct md_rows_made *more)
+{
+    int error = reserve_rows(made, more->row_count, more->j_count, more->mask_count);
+    if (error || !more->row_count)
+        return error;
+    struct md_row *to = (struct md_row *)made->rows.data + made->row_count;
+    for (size_t k = 0; k < more->row_count; k++) {
+        to[k] = ((const struct md_row *)more->rows.data)[k];
+        to[k].first += made->j_count;
+        to[k].first_mask += made->mask_count;
+    }
+    memcpy((int *)made->j.data + made->j_count, more->j.data, more->j_count * sizeof(int));
+    if (more->mask_count)
+        memcpy((uint32_t *)made->mask.data + made->mask_count, more->mask.data,
+               more->mask_count * sizeof(uint32_t));
+    made->row_count += more->row_count;
+    made->j_count += more->j_count;
+    made->mask_count += more->mask_count;
+    return 0;
+}
+
+static int search_zones(struct search *search)
+{
+    struct md_list *list = search->list;
+    if (search->from->cluster_count == 0 || search->to->cluster_count == 0)
+        return 0;
+    md_team_run(list->team, search_share, search);
+    int error = md_list_noted(list);
+    for (int t = 0; !error && list->thread_count > 1 && t < list->thread_count; t++)
+        error = append_rows(&search->part->made, &list->builders[t].made);
+    return error;
+}
+
 // Room for the inner list, so that the steps allocate nothing, and the clusters that occur.
 static int finish_part(struct md_list *list, struct md_part_list *part)
 {
     const size_t clusters = (size_t)list->cluster_count;
+    struct md_rows_made *made = &part->made;
     int error = md_list_reserve(&part->used, clusters, sizeof(int));
     // Headroom for the next lists, which differ a little in length.
     if (!error)
-        error = md_list_reserve(&part->rows, part->row_count + part->row_count / 8,
-                                sizeof(struct md_row));
-    if (!error)
-        error = md_list_reserve(&part->j, part->j_count + part->j_count / 8, sizeof(int));
-    if (!error)
-        error =
-            md_list_reserve(&part->mask, part->mask_count + part->mask_count / 4, sizeof(uint32_t));
+        error = reserve_rows(made, made->row_count / 8, made->j_count / 8, made->mask_count / 4);
     if (!error && list->inner_calls > 0)
-        error = md_list_reserve(&part->inner_rows, part->row_count, sizeof(struct md_row));
+        error = md_list_reserve(&part->inner_rows, made->row_count, sizeof(struct md_row));
     if (!error && list->inner_calls > 0)
-        error = md_list_reserve(&part->inner_j, part->j_count, sizeof(int));
+        error = md_list_reserve(&part->inner_j, made->j_count, sizeof(int));
     if (!error)
-        error = md_list_reserve(&list->candidate, clusters, sizeof(int));
+        error = md_list_cut(list, part);
     if (error)
         return error;
-    int *seen = list->candidate.data, *used = part->used.data;
-    const int *j = part->j.data;
+    int *seen = list->builders[0].candidate.data, *used = part->used.data;
+    const int *j = made->j.data;
     memset(seen, 0, clusters * sizeof *seen);
-    for (size_t k = 0; k < part->row_count; k++)
-        seen[((const struct md_row *)part->rows.data)[k].i / 2] = 1;
-    for (size_t k = 0; k < part->j_count; k++)
+    for (size_t k = 0; k < made->row_count; k++)
+        seen[((const struct md_row *)made->rows.data)[k].i / 2] = 1;
+    for (size_t k = 0; k < made->j_count; k++)
         seen[j[k]] = 1;
     for (int c = 0; c < list->cluster_count; c++) {
         used[part->used_count] = c;
@@ -244,28 +289,37 @@ static int finish_part(struct md_list *list, struct md_part_list *part)
     return 0;
 }
 
-int md_search(struct md_list *list, const struct md_list_input *input)
+static int prepare_builder(struct md_builder *builder, size_t clusters)
 {
-    const size_t clusters = (size_t)list->cluster_count;
-    int error = md_list_reserve(&list->candidate, clusters + 1, sizeof(int));
+    int error = md_list_reserve(&builder->candidate, clusters + MD_SCAN_ROOM, sizeof(int));
     if (!error)
-        error = md_list_reserve(&list->row_mask, clusters, sizeof(uint32_t));
+        error = md_list_reserve(&builder->row_mask, clusters, sizeof(uint32_t));
     if (!error)
-        error = md_list_reserve(&list->changed, clusters, sizeof(int));
+        error = md_list_reserve(&builder->changed, clusters, sizeof(int));
     if (error)
         return error;
-    memset(list->row_mask.data, 0xff, clusters * sizeof(uint32_t));
-    list->changed_count = 0;
+    memset(builder->row_mask.data, 0xff, clusters * sizeof(uint32_t));
+    builder->changed_count = 0;
+    return 0;
+}
+
+int md_search(struct md_list *list, const struct md_list_input *input)
+{
+    int error = 0;
+    for (int t = 0; !error && t < list->thread_count; t++)
+        error = prepare_builder(&list->builders[t], (size_t)list->cluster_count);
+    if (error)
+        return error;
     for (int a = 0; a < MD_ZONES && !error; a++)
         for (int b = a; b < MD_ZONES && !error; b++) {
             if ((a & b) != 0)
                 continue;
-            struct search search = {list,
-                                    input,
-                                    &list->parts[b == 0 ? MD_LOCAL : MD_NONLOCAL],
-                                    &list->grids[a],
-                                    &list->grids[b],
-                                    b == 0};
+            struct search search = {.list = list,
+                                    .input = input,
+                                    .part = &list->parts[b == 0 ? MD_LOCAL : MD_NONLOCAL],
+                                    .from = &list->grids[a],
+                                    .to = &list->grids[b],
+                                    .within_zone = b == 0};
             error = search_zones(&search);
         }
     for (int p = 0; p < 2 && !error; p++)

@@ -24,6 +24,7 @@ struct md_pair_energy {
 };
 
 struct md_list;
+struct md_team;
 
 /*
  * What the list is built from, valid during the call only. Atoms [0, home_count) are this rank's
@@ -62,6 +63,14 @@ int md_list_create(const struct md_interaction *interaction, enum md_precision p
 void md_list_free(struct md_list *list);
 
 /*
+ * From the next build on, the threads of `team` (NULL: one) share building and evaluation; the team
+ * has to outlive the list. The list is the same whatever their number, sums of forces are not to the
+ * bit: each thread has forces of its own for all clusters, added up in the threads' order. They take
+ * 48 bytes an atom, thread and part in mixed precision. -ENOMEM.
+ */
+int md_list_use_team(struct md_list *list, struct md_team *team);
+
+/*
  * Builds two lists: local (home with home) and non-local (a halo atom in it). They hold every pair
  * of this rank's, not excluded, within list_nm, once. Home atoms may lie anywhere along the
  * dimensions in `periodic` (molecules need not be whole in the box). Buffers grow only.
@@ -88,6 +97,17 @@ struct md_pair_output {
  */
 void md_list_forces(struct md_list *list, enum md_part part, const void *x, void *f,
                     bool want_energy, bool want_virial, struct md_pair_output *output);
+
+/*
+ * The same in two calls, between which other work may be done, the other part's evaluation too. The
+ * first reads x and runs over a share of the pairs, from 0 for none to 1 for all; the second runs
+ * over the rest and adds all forces to f. Each begin has its end. However the work is cut, the bits
+ * are those of md_list_forces.
+ */
+void md_list_forces_begin(struct md_list *list, enum md_part part, const void *x, double share,
+                          bool want_energy, bool want_virial);
+void md_list_forces_end(struct md_list *list, enum md_part part, void *f,
+                        struct md_pair_output *output);
 
 /* What the loops run over, for reports: [0] cluster pairs, [1] atom pairs in them. */
 void md_list_size(const struct md_list *list, enum md_part part, int64_t counts[2]);

@@ -158,7 +158,7 @@ static inline void visit_pairs(const struct md_list *list, enum md_part part, pa
                                void *context)
 {
     struct md_rows rows;
-    md_list_rows(list, part, &rows);
+    md_list_rows(list, part, 0, &rows);
     const int *atom = list->atom.data;
     for (size_t k = 0; k < rows.row_count; k++) {
         const struct md_row *row = &rows.row[k];
