@@ -19,6 +19,7 @@ enum exit_code {
 
 /* argv[0] is the command's own name ("md"); the result is the exit status. */
 int cmd_bench(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 int cmd_file(int argc, char **argv);
 int cmd_halo(int argc, char **argv);
 int cmd_info(int argc, char **argv);

@@ -26,6 +26,7 @@ static const struct command commands[] = {
     {"path", cmd_path, "which path leads from rank to rank, and why"},
     {"run", cmd_run, "start the ranks of a program on this host"},
     {"md", cmd_md, "molecular dynamics of GROMACS inputs over several ranks"},
+    {"compare", cmd_compare, "the results of two runs, within a tolerance"},
     {"halo", cmd_halo, "replay a plan file and say what is missing, double or stale"},
     {"file", cmd_file, "read, write and copy files through memory of a device; check and tune"},
     {"bench", cmd_bench, "measure leat and what one would take instead, in turn"},
@@ -60,7 +61,7 @@ static void print_help(FILE *out)
 {
     fprintf(out, "usage: leat COMMAND [OPTIONS]\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-6s %s\n", commands[i].name, commands[i].help);
+        fprintf(out, "  %-7s %s\n", commands[i].name, commands[i].help);
     fprintf(out,
             "\n`leat COMMAND --help` lists the options of a command, `leat --version` prints "
             "the version.\n\nSettings, from the environment or from the file that LEAT_CONFIG "

@@ -20,6 +20,7 @@ static const struct {
 } terms[] = {
     {"lj_kj_mol", offsetof(struct md_energy, lj)},
     {"coulomb_kj_mol", offsetof(struct md_energy, coulomb)},
+    {"coulomb_gross_kj_mol", offsetof(struct md_energy, coulomb_gross)},
     {"bond_kj_mol", offsetof(struct md_energy, bond)},
     {"angle_kj_mol", offsetof(struct md_energy, angle)},
     {"dihedral_kj_mol", offsetof(struct md_energy, dihedral)},
@@ -55,8 +56,8 @@ static int begin_table(struct md_rank *rank)
         size_t used = strlen(line);
         snprintf(line + used, sizeof line - used, ",%s", terms[i].name);
     }
-    return flush(rank,
-                 fprintf(rank->files.energies, "%s,pressure_bar,net_force_kj_mol_nm\n", line));
+    return flush(rank, fprintf(rank->files.energies,
+                               "%s,pressure_bar,volume_nm3,net_force_kj_mol_nm\n", line));
 }
 
 static int cut(struct md_rank *rank, uint64_t from)
@@ -113,7 +114,7 @@ int md_energies_add(struct md_rank *rank)
         used += snprintf(line + used, sizeof line - (size_t)used, ",%.17g", energy->pressure_bar);
     else
         used += snprintf(line + used, sizeof line - (size_t)used, ",");
-    snprintf(line + used, sizeof line - (size_t)used, ",%.17g",
+    snprintf(line + used, sizeof line - (size_t)used, ",%.17g,%.17g", rank->system.volume_nm3,
              sqrt(net[0] * net[0] + net[1] * net[1] + net[2] * net[2]));
     return flush(rank, fprintf(rank->files.energies, "%s\n", line));
 }

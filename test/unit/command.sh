@@ -20,9 +20,9 @@ subcommand=()
 expect 0 --version
 grep -qE '^leat [0-9]+\.[0-9]+\.[0-9]+$' "$scratch/out" || fail "$what"
 expect 0 --help
-for word in info path run md halo LEAT_TIMEOUT LEAT_LOG; do says out "$word"; done
+for word in info path run md compare halo LEAT_TIMEOUT LEAT_LOG; do says out "$word"; done
 silent err
-for command in info path run md halo; do
+for command in info path run md compare halo; do
     expect 0 "$command" --help
     says out "usage: leat $command"
     says out "--help"
