@@ -35,6 +35,7 @@ enum {
     OPTION_MIX,
     OPTION_SPECIAL_BONDS,
     OPTION_THREADS,
+    OPTION_TEAM,
     OPTION_GRID,
     OPTION_ORDER,
     OPTION_STEPS,
@@ -81,6 +82,7 @@ static const struct option_row rows[] = {
      "weights of pairs one, two and three bonds apart; or lj:... and coul:... (0,0,0)"},
     {'n', "ranks", "N", "ranks to start (1)"},
     {OPTION_THREADS, "rank-threads", NULL, "ranks are threads of one process, not processes"},
+    {OPTION_TEAM, "threads", "N", "threads of each rank; 0: what processors there are for it (1)"},
     {OPTION_GRID, "grid", "AxBxC",
      "how the ranks divide the box; A*B*C is N (the grid with the least halo)"},
     {OPTION_ORDER, "order", "zyx|xyz",
@@ -262,6 +264,10 @@ static void read_value(struct option_reader *reader, struct request *request)
     switch (reader->id) {
     case 'n':
         options_integer(reader, 1, RANKS_MAX, &request->rank_count);
+        break;
+    case OPTION_TEAM:
+        if (options_integer(reader, 0, 1024, &options->threads) && !options->threads)
+            options->threads = -1;
         break;
     case OPTION_GRID:
         options_grid(reader, options->grid);

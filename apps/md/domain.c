@@ -233,6 +233,19 @@ static int deal_coordinates(struct md_rank *rank, uint64_t *counts)
                  : md_deal(rank, input ? input->v_nm_ps : NULL, counts, atoms->v_nm_ps, own);
 }
 
+// Ranks are of one host.
+static int make_team(struct md_rank *rank)
+{
+    int threads = rank->options->threads;
+    if (threads < 0)
+        threads = md_team_fit(rank->rank_count);
+    if (threads == 0)
+        threads = 1;
+    int error =
+        md_team_create(threads, md_team_is_crowd((int64_t)threads * rank->rank_count), &rank->team);
+    return error ? error : md_list_use_team(rank->domain.list, rank->team);
+}
+
 static int prepare(struct md_rank *rank)
 {
     struct md_domain *domain = &rank->domain;
@@ -243,6 +256,8 @@ static int prepare(struct md_rank *rank)
     int error = decompose(rank);
     if (!error)
         error = md_list_create(&rank->system.interaction, rank->options->precision, &domain->list);
+    if (!error)
+        error = make_team(rank);
     if (error)
         return error;
     int64_t groups = share_begin(rank, rank->rank + 1) - share_begin(rank, rank->rank);

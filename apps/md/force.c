@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One evaluation of the forces on this rank's atoms, before and after ghosts' shares come home.
 //
-// Order of sums, fixed: pairs of home atoms, pairs with a ghost, ghosts' shares from their other
-// ranks in the plan's order, excluded pairs and self terms. Advantage: the same input on the same
-// ranks gives the same bits. Disadvantage: no phase overlaps another, so ranks wait for the halo
-// with idle cores.
+// Order of sums, fixed: pairs with a ghost, pairs of home atoms, ghosts' shares from their other
+// ranks in the plan's order, excluded pairs and self terms. Pairs of home atoms are worked on in
+// two pieces, while coordinates travel and while forces do, so that a rank may be late by as much
+// before another waits for it. Advantage: the same input on the same ranks and threads gives the
+// same bits. Disadvantage: what is copied between images and state is copied by itself.
 
 #include "md/md.h"
 
@@ -17,16 +18,23 @@ static void add_tensor(double sum[9], const double tensor[9])
         sum[i] += tensor[i];
 }
 
-static void part_forces(struct md_rank *rank, enum md_part part, bool want, struct md_terms *terms)
+// Of the pairs of home atoms, what is done while coordinates travel; the rest follows while forces
+// do.
+#define SHARE_FORWARD 0.5
+
+static void add_output(struct md_terms *terms, const struct md_pair_output *output)
 {
-    struct md_domain *domain = &rank->domain;
-    struct md_pair_output output = {0};
-    md_list_forces(domain->list, part, domain->image[FIELD_X].data, domain->image[FIELD_F].data,
-                   want, want, &output);
-    terms->lj += output.energy.lj;
-    terms->coulomb += output.energy.coulomb;
-    add_tensor(terms->virial, output.virial);
-    md_clock_lap(&rank->clock, part == MD_LOCAL ? PHASE_LOCAL : PHASE_NONLOCAL);
+    terms->lj += output->energy.lj;
+    terms->coulomb += output->energy.coulomb;
+    add_tensor(terms->virial, output->virial);
+}
+
+// The part of the forces' image that begins at an element.
+static void clear_image(struct md_domain *domain, size_t begin, size_t end)
+{
+    const struct md_image *image = &domain->image[FIELD_F];
+    memset((char *)image->data + begin * image->element_bytes, 0,
+           (end - begin) * image->element_bytes);
 }
 
 static void take_image(struct md_rank *rank)
@@ -53,15 +61,41 @@ static void sum_forces(const struct md_atoms *atoms, double sum[3], double *leng
     }
 }
 
-void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms)
+void md_home_pairs_begin(struct md_rank *rank, bool want)
 {
     struct md_domain *domain = &rank->domain;
-    const struct md_image *image = &domain->image[FIELD_F];
+    clear_image(domain, 0, (size_t)domain->atoms.count);
+    md_list_forces_begin(domain->list, MD_LOCAL, domain->image[FIELD_X].data, SHARE_FORWARD, want,
+                         want);
+    md_clock_lap(&rank->clock, PHASE_LOCAL);
+}
+
+void md_ghost_pairs(struct md_rank *rank, bool want, struct md_terms *terms)
+{
+    struct md_domain *domain = &rank->domain;
+    struct md_pair_output output = {0};
     *terms = (struct md_terms){0};
-    memset(image->data, 0, (size_t)domain->element_count * image->element_bytes);
-    md_clock_lap(&rank->clock, PHASE_OTHER);
-    part_forces(rank, MD_LOCAL, want, terms);
-    part_forces(rank, MD_NONLOCAL, want, terms);
+    clear_image(domain, (size_t)domain->atoms.count, domain->element_count);
+    md_list_forces(domain->list, MD_NONLOCAL, domain->image[FIELD_X].data,
+                   domain->image[FIELD_F].data, want, want, &output);
+    add_output(terms, &output);
+    md_clock_lap(&rank->clock, PHASE_NONLOCAL);
+}
+
+void md_home_pairs_end(struct md_rank *rank, struct md_terms *terms)
+{
+    struct md_domain *domain = &rank->domain;
+    struct md_pair_output output = {0};
+    md_list_forces_end(domain->list, MD_LOCAL, domain->image[FIELD_F].data, &output);
+    add_output(terms, &output);
+    md_clock_lap(&rank->clock, PHASE_LOCAL);
+}
+
+void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms)
+{
+    md_home_pairs_begin(rank, want);
+    md_ghost_pairs(rank, want, terms);
+    md_home_pairs_end(rank, terms);
 }
 
 void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms)

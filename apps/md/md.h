@@ -27,6 +27,7 @@
 #include "md/nonbonded.h"
 #include "md/options.h"
 #include "md/system.h"
+#include "md/team.h"
 #include "md/together.h"
 
 #include <stdbool.h>
@@ -92,7 +93,8 @@ struct md_rank {
     const struct md_options *options;
     struct md_system system;
     struct md_domain domain;
-    struct md_gpu *gpu; /* NULL: the rank computes on the CPU */
+    struct md_gpu *gpu;   /* NULL: the rank computes on the CPU */
+    struct md_team *team; /* the rank's threads; NULL: one */
     struct md_together together;
     struct md_clock clock;
     struct md_files files;
@@ -146,6 +148,11 @@ int md_local_ghosts(struct md_rank *rank);
  * first clears the terms; they are set when `want`. Neither calls leat.
  */
 void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms);
+/* The first half in three, of which only the second looks at ghosts: it clears the terms, the third
+ * adds what the first two have found. */
+void md_home_pairs_begin(struct md_rank *rank, bool want);
+void md_ghost_pairs(struct md_rank *rank, bool want, struct md_terms *terms);
+void md_home_pairs_end(struct md_rank *rank, struct md_terms *terms);
 void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms);
 
 /* ---- step.c ---- */

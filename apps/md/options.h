@@ -26,7 +26,8 @@ struct md_options {
     const char *define;       /* "-DA -DB=1", added to the .mdp's, or NULL */
     const char *include_dirs; /* colon-separated, or NULL */
     int rank_count;           /* of the job; the command has checked that it is */
-    int grid[3];              /* zeros: the grid with the least halo */
+    int threads; /* of each rank; 0 is 1, below 0: the processors there are, shared by ranks */
+    int grid[3]; /* zeros: the grid with the least halo */
     enum leat_order order;
     enum leat_mode mode;
     enum leat_plan_kind plan;

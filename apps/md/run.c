@@ -177,6 +177,7 @@ int md_run_rank(leat_job *job, const struct md_options *options)
         memcpy(detail, leat_error_detail(), strnlen(leat_error_detail(), sizeof detail - 1));
     }
     md_domain_close(&rank->domain);
+    md_team_free(rank->team);
     md_system_free(&rank->system);
     free(rank->forces);
     md_files_end(rank);

@@ -2,7 +2,8 @@
 // Steps of leap-frog, as many at a time as need nothing of other ranks but their halos.
 //
 // Algorithm of a step: positions to the ghosts (or a new partition), forces, ghosts' forces back
-// home, velocities and positions on, constraints. Steps between two that need sums over ranks, or a
+// home, velocities and positions on, constraints. Pairs of home atoms are worked on while halos
+// travel. Steps between two that need sums over ranks, or a
 // partition, are one run of the halo, which orders exchanges and work as its mode does: in resident
 // mode in one kernel. On a GPU a step is work enqueued to its stream. Advantage: two exchanges a
 // step and nothing else between ranks, and one order of work in all modes, so all give the same
@@ -108,6 +109,17 @@ static int keep_words(struct run *run, int error)
     return error;
 }
 
+static int while_forward(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct run *run = user;
+    (void)block_count;
+    if (block > 0)
+        return 0;
+    md_clock_lap(&run->rank->clock, PHASE_HALO);
+    md_home_pairs_begin(run->rank, run->want && step + 1 == run->count);
+    return 0;
+}
+
 static int consume(void *user, uint32_t block, uint32_t block_count, uint64_t step)
 {
     struct run *run = user;
@@ -115,7 +127,19 @@ static int consume(void *user, uint32_t block, uint32_t block_count, uint64_t st
     if (block > 0)
         return 0;
     md_clock_lap(&run->rank->clock, PHASE_HALO);
-    md_pair_forces(run->rank, run->want && step + 1 == run->count, &run->terms);
+    md_ghost_pairs(run->rank, run->want && step + 1 == run->count, &run->terms);
+    return 0;
+}
+
+static int while_reverse(void *user, uint32_t block, uint32_t block_count, uint64_t step)
+{
+    struct run *run = user;
+    (void)block_count;
+    (void)step;
+    if (block > 0)
+        return 0;
+    md_clock_lap(&run->rank->clock, PHASE_HALO);
+    md_home_pairs_end(run->rank, &run->terms);
     return 0;
 }
 
@@ -254,7 +278,9 @@ static int run_halo(struct md_rank *rank, struct run *run, bool refresh)
                       .reverse_field = FIELD_F,
                       .consume = consume,
                       .advance = advance,
-                      .user = run};
+                      .user = run,
+                      .while_forward = while_forward,
+                      .while_reverse = while_reverse};
     int error = leat_halo_run(rank->domain.halo, &step, run->count, NULL);
     return run->error ? leat_fail(run->error, "%s", run->detail) : error;
 }

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,7 +188,7 @@ int md_team_fit(int ranks)
     return each > 0 ? each : 1;
 }
 
-int md_team_is_crowd(int threads)
+int md_team_is_crowd(int64_t threads)
 {
     return threads > usable_processors();
 }

@@ -6,6 +6,7 @@
 #define MD_TEAM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct md_team;
 
@@ -35,6 +36,6 @@ static inline size_t md_team_share(size_t total, int thread, int count)
 /* Threads for a rank when `ranks` of them share this host's processors: at least 1. */
 int md_team_fit(int ranks);
 /* Whether so many threads are more than this process may use processors. */
-int md_team_is_crowd(int threads);
+int md_team_is_crowd(int64_t threads);
 
 #endif
