@@ -322,9 +322,10 @@ int md_system_load(leat_job *job, const struct md_options *options, bool notes,
         return error;
     make_interaction(system);
     system->couple_steps = couple_steps(settings);
-    system->radius_nm =
-        md_make_whole(system->input, system->topology, system->box_nm, options->data != NULL);
-    return md_system_list_radius(system, notes);
+    error =
+        md_make_whole(options->data ? options->data : options->gro, system->input, system->topology,
+                      system->box_nm, options->data != NULL, &system->radius_nm);
+    return error ? error : md_system_list_radius(system, notes);
 }
 
 int64_t md_system_number(const struct md_system *system, int64_t place)

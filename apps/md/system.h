@@ -86,15 +86,19 @@ int md_system_list_radius(struct md_system *system, bool notes);
 /* Repeats coordinates, velocities and labels as `gmx genconf -nbox` does: copies of the whole, x
  * outermost. -EOVERFLOW or -ENOMEM. */
 int md_tile(struct gro *gro, const int tile[3]);
-/* -EINVAL, naming the first, when the box cuts a molecule: repeated, its parts would be apart. */
-int md_check_whole(const char *name, const struct gro *gro, const struct md_topology *topology);
-
-/* Puts the atoms of each molecule beside their predecessors, unless molecules are whole already,
- * and its centre into the box. Returns how far an atom is from its molecule's centre at most. */
-double md_make_whole(struct gro *gro, const struct md_topology *topology, const double box_nm[3][3],
-                     bool whole);
-
 /* Number of the molecule block that holds molecule `molecule`. */
 int md_find_block(const struct md_topology *topology, int64_t molecule);
+
+/* ---- whole.c ---- */
+/* -EINVAL, naming the first, when the box cuts a molecule: repeated, its parts would be apart.
+ * -ENOMEM. */
+int md_check_whole(const char *name, const struct gro *gro, const struct md_topology *topology);
+
+/* Puts the atoms of each molecule beside those they are bonded to (and those that no bond connects
+ * beside their predecessors), unless molecules are whole already, and its centre into the box.
+ * *radius_nm is how far an atom is from its molecule's centre at most. -EINVAL when a molecule is
+ * bonded to its own image; -ENOMEM. */
+int md_make_whole(const char *name, struct gro *gro, const struct md_topology *topology,
+                  const double box_nm[3][3], bool whole, double *radius_nm);
 
 #endif

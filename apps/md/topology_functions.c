@@ -35,7 +35,7 @@ static const struct md_function functions[] = {
     {MD_SECTION_DIHEDRALS, 9, "Proper Dih.", MD_TABLE_DIHEDRALS, MD_TERM_DIHEDRAL, 4, 3, true,
      false},
     {MD_SECTION_PAIRS, 1, "LJ-14", MD_TABLE_PAIRS, MD_TERM_PAIR, 2, 2, true, false},
-    {MD_SECTION_PAIRS, 2, "LJC-14 q", MD_TABLE_PAIRS, MD_TERM_PAIR, 2, 5, false, false},
+    {MD_SECTION_PAIRS, 2, "LJC-14 q", MD_TABLE_COUNT, MD_TERM_PAIR, 2, 5, false, false},
     {MD_SECTION_CONSTRAINTS, 1, "Constraint", MD_TABLE_CONSTRAINTS, MD_CONSTRAINT_NOT_TERM, 2, 1,
      true, true},
     {MD_SECTION_CONSTRAINTS, 2, "Constr. No Conn.", MD_TABLE_CONSTRAINTS_UNBONDED,
@@ -71,7 +71,9 @@ int md_parse_parameters(const struct md_function *function, struct md_place plac
                         char *const *words, int count, double *parameter)
 {
     int wanted = function->parameter_count;
-    if (count != 0 && count != wanted && !(function->state_b && count == 2 * wanted)) {
+    bool may_lack = function->table != MD_TABLE_COUNT;
+    if (!(count == 0 && may_lack) && count != wanted &&
+        !(function->state_b && count == 2 * wanted)) {
         char both[24] = "";
         if (function->state_b)
             snprintf(both, sizeof both, " or %d", 2 * wanted);

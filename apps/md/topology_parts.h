@@ -90,7 +90,7 @@ struct md_function {
     enum md_section section;
     int number; /* in the file */
     const char *name;
-    enum md_table_number table; /* of parameters that a line leaves out */
+    enum md_table_number table; /* of parameters that a line leaves out; MD_TABLE_COUNT: none */
     int term;                   /* enum md_term_kind, or one of the next two */
     int atom_count, parameter_count;
     bool state_b; /* a line may hold the parameters once more, for state B */

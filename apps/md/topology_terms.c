@@ -142,7 +142,9 @@ static int look_up(const struct md_molecule_entry *molecule, const struct md_typ
     int type[MD_TERM_ATOMS] = {0};
     for (int i = 0; i < entry->function->atom_count; i++)
         type[i] = types->entries[molecule->out.atoms[entry->atom[i]].type].bonded;
-    int number = md_table_match(table, type);
+    // As in GROMACS, no wildcards in those.
+    bool exact = entry->function->table == MD_TABLE_FOURIER;
+    int number = exact ? md_table_find(table, type) : md_table_match(table, type);
     if (number < 0)
         return fail_missing(molecule, types, entry);
     *found = &table->entries[number];
