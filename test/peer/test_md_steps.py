@@ -12,27 +12,16 @@ import inputs  # noqa: E402
 import leat_md  # noqa: E402
 
 
-def difference(report, peer):
-    """Largest difference of energies relative to the potential energy's gross size, and others."""
-    scale = abs(peer["lj"]) + report["coulomb_gross"] + abs(peer["kinetic"])
-    terms = ("lj", "coulomb", "potential", "kinetic", "total")
-    worst = max(abs(report["energy"][term] - peer[term]) for term in terms) / scale
-    temperature = abs(report["temperature_k"] - peer["temperature"]) / peer["temperature"]
-    # Pressure is the difference of two large numbers, each a kinetic energy in size.
-    pressure = abs(report["pressure_bar"] - peer["pressure"]) / (
-        report["temperature_k"] * 0.0831446 * report["atoms"])
-    return max(worst, temperature, pressure)
-
-
 def check(directory, files, tolerance):
     leat_md.leat_bin()
     peer = gromacs.steps(directory, files)
     for options in ((), ("-n", 4, "--grid", "2x2x1", "--rank-threads")):
         for step in (1, len(peer) - 1):
             done = leat_md.run(directory, files, "--precision", "double", "--steps", step, *options)
-            worst = difference(done.report(), peer[step])
-            print(f"step {step}, {' '.join(map(str, options)) or '1 rank'}: within {worst:.1e}")
-            assert worst <= tolerance, (step, options, worst, peer[step], done.report())
+            worst, term = leat_md.step_difference(done.report(), peer[step])
+            print(f"step {step}, {' '.join(map(str, options)) or '1 rank'}: {term} within "
+                  f"{worst:.1e}")
+            assert worst <= tolerance, (step, options, worst, term, peer[step], done.report())
 
 
 def test_argon_moves_alike(directory):

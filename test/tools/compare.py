@@ -8,7 +8,8 @@ usage: compare.py -t T --json RUN.json (--ref REF.json | --run OTHER.json)
 |difference| <= T * (|pairs| + |exclusions| + |self|) for Coulomb, T * |value| for every other single
 term (1e-9 kJ/mol where that is 0), the sum of the terms' allowances for sums; forces by
 RMS(difference) <= T * RMS(reference). A reference is either {"LJ (SR)": ..., "Coulomb (SR)": ...,
-"Potential": ...} as GROMACS names terms, or another run's JSON.
+"Potential": ...} as GROMACS names terms, or another run's JSON. Terms within molecules are compared
+where the reference has them; a run without them has to be of a reference without them.
 
 Advantage: one rule in one place for all tests. Disadvantage: the allowance of Coulomb comes from the
 run that is judged; it depends on the coordinates only, so a wrong one would show in the energy.
@@ -20,6 +21,8 @@ import math
 import sys
 
 TERMS = {"lj": "LJ (SR)", "coulomb": "Coulomb (SR)", "potential": "Potential"}
+# What atoms of one molecule do to each other.
+BONDED = ("bond", "angle", "dihedral", "ryckaert_bellemans", "improper", "lj14", "coulomb14")
 
 
 def read_forces(path):
@@ -30,7 +33,9 @@ def read_forces(path):
 
 def allowances(tolerance, reference, gross):
     allowed = {"lj": tolerance * abs(reference["lj"]) or 1e-9, "coulomb": tolerance * gross or 1e-9}
-    allowed["potential"] = allowed["lj"] + allowed["coulomb"]
+    for term in BONDED:
+        allowed[term] = tolerance * abs(reference.get(term, 0.0)) or 1e-9
+    allowed["potential"] = sum(allowed.values())
     return allowed
 
 
@@ -39,10 +44,11 @@ def compare_energies(tolerance, run, reference):
     failures, worst = [], 0.0
     allowed = allowances(tolerance, reference, run["coulomb_gross"])
     for term, limit in allowed.items():
-        difference = abs(run["energy"][term] - reference[term])
+        wanted = reference.get(term, 0.0)
+        difference = abs(run["energy"].get(term, 0.0) - wanted)
         worst = max(worst, difference / limit)
         if not difference <= limit:
-            failures.append(f"{term}: {run['energy'][term]!r}, expected {reference[term]!r}, "
+            failures.append(f"{term}: {run['energy'].get(term)!r}, expected {wanted!r}, "
                             f"differs by {difference:.3e}, allowed {limit:.3e}")
     return failures, worst
 

@@ -81,6 +81,23 @@ def assert_agrees(done, tolerance, energy, forces):
     assert not failures, done.command + "\n" + "\n".join(failures)
 
 
+def step_difference(report, peer):
+    """Largest difference to a step of GROMACS', and of what. Energies count relative to the potential
+    energy's gross size."""
+    energy, wanted = report["energy"], {term: peer.get(term, 0.0) for term in compare.BONDED}
+    scale = sum(map(abs, wanted.values())) + abs(peer["lj"]) + report["coulomb_gross"] + abs(
+        peer["kinetic"])
+    wanted.update({term: peer[term] for term in ("lj", "coulomb", "potential", "kinetic", "total")})
+    found = {term: abs(energy.get(term, 0.0) - value) / scale for term, value in wanted.items()}
+    if "conserved" in peer:
+        found["conserved"] = abs(energy["conserved"] - peer["conserved"]) / scale
+    found["temperature"] = abs(report["temperature_k"] - peer["temperature"]) / peer["temperature"]
+    # Pressure is the difference of two large numbers, each a kinetic energy in size.
+    found["pressure"] = abs(report["pressure_bar"] - peer["pressure"]) / (
+        report["temperature_k"] * 0.0831446 * report["atoms"])
+    return max((value, term) for term, value in found.items())
+
+
 def assert_reference(done, name, tolerance):
     """Against NAME.ref.json and NAME.forces.txt.gz."""
     base = shared_case(name)[0].parent
