@@ -47,14 +47,19 @@ static const struct place same[] = {
     SETTING(REAL, epsilon_rf),
     SETTING(WHOLE, vdw_modifier),
     SETTING(WHOLE, tcoupl),
-    SETTING(REAL, tau_t_ps),
-    SETTING(REAL, ref_t_k),
+    SETTING(WHOLE, integrator),
+    SETTING(WHOLE, constraints),
+    SETTING(WHOLE, group_count),
+    PLACE("tau_t_ps", REAL, MD_GROUPS_MAX, system.settings.tau_t_ps),
+    PLACE("ref_t_k", REAL, MD_GROUPS_MAX, system.settings.ref_t_k),
+    PLACE("degrees of freedom of groups", REAL, MD_GROUPS_MAX, system.group_degrees),
     SETTING(WIDE, ld_seed),
 };
 
 static const struct place of_job[] = {
     PLACE("heat", REAL, 1, heat),
     PLACE("ekin_half", REAL, 1, ekin_half),
+    PLACE("ekin_group", REAL, MD_GROUPS_MAX, ekin_group),
     PLACE("slope.count", WIDE, 1, slope.count),
     PLACE("slope.t0", REAL, 1, slope.t0),
     PLACE("slope.y0", REAL, 1, slope.y0),

@@ -49,6 +49,7 @@ static int reserve_home(struct md_domain *domain, uint32_t atoms)
     grow(&domain->id, count, sizeof(int64_t), &failed);
     grow(&domain->number, count, sizeof(int64_t), &failed);
     grow(&domain->site, count, sizeof(int32_t), &failed);
+    grow(&domain->group, count, sizeof(uint8_t), &failed);
     grow(&domain->exclusion_start, count + 1, sizeof(int), &failed);
     grow(&domain->oxygen, count, sizeof(int), &failed);
     domain->atoms.id = domain->id;
@@ -309,7 +310,7 @@ void md_domain_close(struct md_domain *domain)
                       domain->id,          domain->site,       domain->x_all,
                       domain->type,        domain->charge,     domain->exclusion_start,
                       domain->exclusion,   domain->oxygen,     domain->number,
-                      domain->x_listed};
+                      domain->x_listed,    domain->stretch,    domain->group};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     *domain = (struct md_domain){0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Motion of one rank's own atoms: SETTLE, leap-frog, v-rescale, generated velocities, and the sums
- * that the ranks have to add up. State is in double on either precision; only pairs and halos are
- * in float in mixed precision.
+ * Motion of one rank's own atoms: SETTLE, leap-frog, velocity Verlet, v-rescale, generated
+ * velocities, and the sums that the ranks have to add up. State is in double on either precision;
+ * only pairs and halos are in float in mixed precision.
  *
  * Every function is a pure one of its arguments and may be called from several threads on different
  * atoms. The order of every sum is fixed by the indices, so the same input gives the same bits. An
@@ -12,23 +12,17 @@
 #ifndef MD_DYNAMICS_H
 #define MD_DYNAMICS_H
 
+#include "md/rigid.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Rigid waters among the home atoms, local indices of the oxygens (hydrogens follow). Molecules are
- * whole: no periodic shift inside one. */
-struct md_waters {
-    int count;
-    const int *oxygen;
-    double mass_o_u, mass_h_u; /* one kind of water a run */
-    double d_oh_nm, d_hh_nm;
-};
 
 struct md_atoms {
     int count;                  /* home atoms */
     const int64_t *id;          /* global numbers from 0, for random numbers and messages */
     double *x_nm, *v_nm_ps, *f; /* [3 * count] each; v half a step behind x */
     const double *mass_u;
+    const uint8_t *group; /* number of each atom's temperature group; NULL: all are in group 0 */
 };
 
 /*
@@ -55,26 +49,50 @@ int md_settle(const struct md_waters *waters, const int64_t *id, const double *x
 int md_settle_step(const struct md_waters *waters, const int64_t *id, const double *x, double *v,
                    double dt_ps, double *virial);
 
-/* Takes the components along the rigid bonds out of v (three linear equations a water), keeping
+/*
+ * Takes the components along the rigid bonds out of v (three linear equations a water), keeping
  * momentum and angular momentum. Waters as md_settle leaves them; one without extent keeps its v.
+ * Where virial is not NULL, the velocities are those after half of a step of dt_ps whose constraint
+ * forces had been left out, and it gets their -1/2 sum x (x) f added.
  */
-void md_settle_velocities(const struct md_waters *waters, const double *x, double *v);
+void md_settle_velocities(const struct md_waters *waters, const double *x, double *v, double dt_ps,
+                          double *virial);
 
 /*
- * One leap-frog step: v = v_scale v + f dt / m, x += v dt, constrained by SETTLE (waters may be
- * NULL). `ekin_half` gets sum 1/2 m v v^T (3x3, row-major) of the new half-step velocities after
- * constraining; virial as in md_settle.
+ * One leap-frog step: v = v_scale v + f kick / m, x += v dt, constrained (rigid may be NULL).
+ * v_scale has one factor a temperature group; the kick is the step, or half of it where the other
+ * half has been given before (md_verlet_arrive). `ekin_half` gets sum 1/2 m v v^T (3x3, row-major)
+ * of the new half-step velocities after constraining; virial as in md_settle.
  *
  * -ERANGE names the first atom that would move more than `limit_nm` before constraining, or whose
  * position, velocity or force is not finite; -EDOM and -EINVAL as md_settle. On an error positions,
  * velocities, virial and ekin_half of all atoms are as they were. `scratch` is [3 * count].
  */
-int md_leapfrog(struct md_atoms *atoms, const struct md_waters *waters, double dt_ps,
-                double v_scale, double limit_nm, double *scratch, double *virial,
+int md_leapfrog(struct md_atoms *atoms, const struct md_rigid *rigid, double kick_ps, double dt_ps,
+                const double *v_scale, double limit_nm, double *scratch, double *virial,
                 double ekin_half[9]);
+
+/*
+ * The first half of a velocity Verlet step's kick: v = v + f dt / 2m, without what the constraints
+ * forbid at x (RATTLE: Andersen, J. Comput. Phys. 52 (1983) 24). Velocities are then those of the
+ * full step. virial as in md_settle_velocities. Errors of md_constrain_velocities; v is then partly
+ * changed.
+ */
+int md_verlet_arrive(struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
+                     double *virial);
+
+/*
+ * The constraints' virial of the first step, which nothing has arrived at: v has to be the full
+ * step's and stays. Positions a step before are taken to be where v would have come from.
+ * `scratch` is [3 * count].
+ */
+int md_verlet_first(const struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
+                    double *scratch, double *virial);
 
 /* Sum of 1/2 m v v^T, and of m v and m, over home atoms, in index order. */
 void md_kinetic(const struct md_atoms *atoms, double ekin[9]);
+/* Adds 1/2 m v^2 of each temperature group to its own sum. */
+void md_kinetic_groups(const struct md_atoms *atoms, double *ekin);
 void md_momentum(const struct md_atoms *atoms, double momentum[3], double *mass);
 
 /* Takes `velocity` (momentum / mass over all ranks) off every atom. */
@@ -94,8 +112,8 @@ void md_generate_velocities(struct md_atoms *atoms, double temperature_k, int64_
  * v-rescale (Bussi, Donadio, Parrinello, J. Chem. Phys. 126 (2007) 014101): the factor on the
  * velocities whose kinetic energy is `ekin` (in leap-frog that of the half step they are at), with
  * `degrees` degrees of freedom (at least 1; need not be whole) and target temperature_k >= 0; dt_ps
- * is the time since the thermostat last acted. Random numbers are keyed by (seed, step), so every
- * rank that passes the same ekin finds the same factor.
+ * is the time since the thermostat last acted. Random numbers are keyed by (seed, step, group), so
+ * every rank that passes the same ekin finds the same factor.
  *
  * `heat` gets the energy taken out of the system, ekin (1 - factor^2): positive when the thermostat
  * cools. Added up over the run and added to the total energy it gives the conserved energy.
@@ -105,7 +123,7 @@ void md_generate_velocities(struct md_atoms *atoms, double temperature_k, int64_
  * 0, and where ekin or degrees is not positive and finite. tau_ps = 0 draws a new kinetic energy.
  */
 double md_v_rescale(double ekin, double degrees, double temperature_k, double tau_ps, double dt_ps,
-                    int64_t seed, int64_t step, double *heat);
+                    int64_t seed, int64_t step, uint32_t group, double *heat);
 
 /* Least-squares slope, fed one point at a time, begun by {0}; sums are of distances to the first
  * point, so an offset of y or t costs no digits. */

@@ -24,6 +24,8 @@ static const struct {
     {"bond_kj_mol", offsetof(struct md_energy, bond)},
     {"angle_kj_mol", offsetof(struct md_energy, angle)},
     {"dihedral_kj_mol", offsetof(struct md_energy, dihedral)},
+    {"ryckaert_bellemans_kj_mol", offsetof(struct md_energy, ryckaert_bellemans)},
+    {"improper_kj_mol", offsetof(struct md_energy, improper)},
     {"lj14_kj_mol", offsetof(struct md_energy, lj14)},
     {"coulomb14_kj_mol", offsetof(struct md_energy, coulomb14)},
     {"potential_kj_mol", offsetof(struct md_energy, potential)},

@@ -22,6 +22,8 @@ enum sum {
     SUM_COULOMB,
     SUM_PAIRS,
     SUM_CORRECTIONS,
+    SUM_TERM,
+    SUM_COULOMB14 = SUM_TERM + MD_TERM_KINDS,
     SUM_VIRIAL,
     SUM_EKIN = SUM_VIRIAL + 9,
     SUM_EKIN_AFTER,
@@ -29,6 +31,8 @@ enum sum {
     SUM_FORCE_LENGTH = SUM_FORCE + 3,
     SUM_COUNT
 };
+
+_Static_assert(SUM_COUNT <= MD_SUM_WORDS, "the energies are one reduction");
 
 double md_trace(const double tensor[9])
 {
@@ -60,14 +64,29 @@ static int watch_forces(struct md_rank *rank)
                      net[0], net[1], net[2], part, energy->force_sum);
 }
 
+void md_energy_add_bonded(struct md_energy *energy, const struct md_bonded_energy *bonded)
+{
+    const double *term = bonded->term;
+    energy->bond = term[MD_TERM_BOND];
+    energy->angle = term[MD_TERM_ANGLE];
+    energy->dihedral = term[MD_TERM_DIHEDRAL];
+    energy->ryckaert_bellemans = term[MD_TERM_RYCKAERT_BELLEMANS];
+    energy->improper = term[MD_TERM_IMPROPER] + term[MD_TERM_PERIODIC_IMPROPER];
+    energy->lj14 = term[MD_TERM_PAIR];
+    energy->coulomb14 = bonded->coulomb14;
+    energy->potential += energy->bond + energy->angle + energy->dihedral +
+                         energy->ryckaert_bellemans + energy->improper + energy->lj14 +
+                         energy->coulomb14;
+}
+
 int md_energy_check(const struct md_energy *energy)
 {
     if (isfinite(energy->potential) && isfinite(energy->kinetic))
         return 0;
     return leat_fail(-EBADMSG,
-                     "the energy is not finite (LJ %g, Coulomb %g, kinetic %g kJ/mol); look for "
-                     "atoms on top of each other, or take a shorter step",
-                     energy->lj, energy->coulomb, energy->kinetic);
+                     "the energy is not finite (LJ %g, Coulomb %g, potential %g, kinetic %g "
+                     "kJ/mol); look for atoms on top of each other, or take a shorter step",
+                     energy->lj, energy->coulomb, energy->potential, energy->kinetic);
 }
 
 static int watch_energies(struct md_rank *rank)
@@ -84,6 +103,9 @@ static void set_energy(struct md_rank *rank, const double sum[SUM_COUNT], double
     struct md_energy *energy = &rank->energy;
     *energy = (struct md_energy){.lj = sum[SUM_LJ], .coulomb = sum[SUM_COULOMB]};
     energy->potential = energy->lj + energy->coulomb;
+    struct md_bonded_energy bonded = {.coulomb14 = sum[SUM_COULOMB14]};
+    memcpy(bonded.term, sum + SUM_TERM, sizeof bonded.term);
+    md_energy_add_bonded(energy, &bonded);
     energy->coulomb_gross = fabs(sum[SUM_PAIRS]) + sum[SUM_CORRECTIONS];
     energy->kinetic = sum[SUM_EKIN];
     energy->total = energy->potential + energy->kinetic;
@@ -94,7 +116,7 @@ static void set_energy(struct md_rank *rank, const double sum[SUM_COUNT], double
     memcpy(energy->virial, sum + SUM_VIRIAL, sizeof energy->virial);
     energy->pressure_bar = md_pressure_bar(energy->kinetic, energy->virial, system->volume_nm3);
     // Without a step nothing is known of the forces in rigid bonds.
-    energy->has_pressure = system->settings.steps > 0 || system->water_count == 0;
+    energy->has_pressure = system->settings.steps > 0 || !md_system_is_rigid(system);
     memcpy(energy->net_force, sum + SUM_FORCE, sizeof energy->net_force);
     energy->force_sum = sum[SUM_FORCE_LENGTH];
 }
@@ -106,6 +128,8 @@ int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double hea
     sum[SUM_COULOMB] = terms->coulomb;
     sum[SUM_PAIRS] = terms->pairs;
     sum[SUM_CORRECTIONS] = terms->corrections;
+    memcpy(sum + SUM_TERM, terms->bonded.term, sizeof terms->bonded.term);
+    sum[SUM_COULOMB14] = terms->bonded.coulomb14;
     memcpy(sum + SUM_VIRIAL, terms->virial, sizeof terms->virial);
     // Leap-frog knows kinetic energies at half steps; at the full step stands their mean.
     sum[SUM_EKIN] = 0.5 * (md_trace(rank->ekin_before) + md_trace(rank->ekin_after));
@@ -125,6 +149,13 @@ int md_kinetic_sum(struct md_rank *rank)
 {
     rank->ekin_half = md_trace(rank->ekin_after);
     return md_sum(rank, &rank->ekin_half, 1);
+}
+
+int md_kinetic_group_sum(struct md_rank *rank)
+{
+    memset(rank->ekin_group, 0, sizeof rank->ekin_group);
+    md_kinetic_groups(&rank->domain.atoms, rank->ekin_group);
+    return md_sum(rank, rank->ekin_group, md_system_groups(&rank->system));
 }
 
 int md_check_count(struct md_rank *rank)

@@ -2,10 +2,11 @@
 // One evaluation of the forces on this rank's atoms, before and after ghosts' shares come home.
 //
 // Order of sums, fixed: pairs with a ghost, pairs of home atoms, ghosts' shares from their other
-// ranks in the plan's order, excluded pairs and self terms. Pairs of home atoms are worked on in
-// two pieces, while coordinates travel and while forces do, so that a rank may be late by as much
-// before another waits for it. Advantage: the same input on the same ranks and threads gives the
-// same bits. Disadvantage: what is copied between images and state is copied by itself.
+// ranks in the plan's order, excluded pairs and self terms, terms within molecules. Pairs of home
+// atoms are worked on in two pieces, while coordinates travel and while forces do, so that a rank
+// may be late by as much before another waits for it. Advantage: the same input on the same ranks
+// and threads gives the same bits. Disadvantage: what is copied between images and state is copied
+// by itself.
 
 #include "md/md.h"
 
@@ -98,6 +99,22 @@ void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms)
     md_home_pairs_end(rank, terms);
 }
 
+static void bonded_forces(struct md_rank *rank, bool want, struct md_terms *terms)
+{
+    const struct md_domain *domain = &rank->domain;
+    for (uint32_t s = 0; s < domain->stretch_count; s++) {
+        const struct md_stretch *stretch = &domain->stretch[s];
+        const struct md_molecule_type *type =
+            &rank->system.topology->molecule_types[stretch->molecule_type];
+        int64_t at = 3 * (int64_t)stretch->first_atom;
+        if (type->term_start[MD_TERM_KINDS] > 0)
+            md_bonded_forces(type, stretch->count, rank->system.interaction.coulomb,
+                             domain->atoms.x_nm + at, domain->atoms.f + at,
+                             want ? &terms->bonded : NULL, want ? terms->virial : NULL);
+    }
+    md_clock_lap(&rank->clock, PHASE_BONDED);
+}
+
 void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
@@ -111,7 +128,9 @@ void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms)
         want ? terms->virial : NULL, &terms->corrections);
     terms->pairs = terms->coulomb;
     terms->coulomb += corrections;
+    md_clock_lap(&rank->clock, PHASE_LOCAL);
+    bonded_forces(rank, want, terms);
     if (want)
         sum_forces(&domain->atoms, terms->force, &terms->force_length);
-    md_clock_lap(&rank->clock, PHASE_LOCAL);
+    md_clock_lap(&rank->clock, PHASE_OTHER);
 }

@@ -171,6 +171,31 @@ static const struct md_gpu_backend *find_backend(const struct md_rank *rank)
     return rank->options->device == MD_DEVICE_CUDA ? md_gpu_cuda : &md_gpu_emulated;
 }
 
+static const char *find_unsupported(const struct md_system *system)
+{
+    const struct md_topology *topology = system->topology;
+    if (system->settings.integrator == MD_VELOCITY_VERLET)
+        return "integrator = md-vv";
+    if (system->settings.integrator == MD_STEEPEST_DESCENT)
+        return "integrator = steep";
+    if (md_system_groups(system) > 1)
+        return "several groups in tc-grps";
+    for (int t = 0; t < topology->molecule_type_count; t++)
+        if (topology->molecule_types[t].term_start[MD_TERM_KINDS] > 0)
+            return "molecules with bonds, angles, dihedrals or 1-4 pairs";
+    return system->constraint_count > 0 ? "constraints other than rigid water's" : NULL;
+}
+
+int md_gpu_supports(struct md_rank *rank)
+{
+    const char *what = find_unsupported(&rank->system);
+    rank->unsupported = what != NULL;
+    return what ? leat_fail(-ENOTSUP,
+                            "--device cuda and emulated do not do this yet: %s; use --device cpu",
+                            what)
+                : 0;
+}
+
 int md_gpu_open(struct md_rank *rank)
 {
     const struct md_gpu_backend *backend = find_backend(rank);
@@ -285,8 +310,8 @@ static void find_roles(struct md_gpu *gpu, const struct md_domain *domain)
 {
     int home = domain->atoms.count;
     memset(gpu->role, MD_GPU_FREE, (size_t)home);
-    for (int w = 0; w < domain->waters.count; w++) {
-        uint8_t *role = gpu->role + domain->waters.oxygen[w];
+    for (int w = 0; w < domain->rigid.waters.count; w++) {
+        uint8_t *role = gpu->role + domain->rigid.waters.oxygen[w];
         role[0] = MD_GPU_OXYGEN;
         role[1] = role[2] = MD_GPU_HYDROGEN;
     }

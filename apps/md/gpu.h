@@ -64,6 +64,8 @@ struct md_terms;
  * double precision; what the device says. */
 int md_gpu_open(struct md_rank *rank);
 void md_gpu_close(struct md_rank *rank);
+/* -ENOTSUP names what of the system or of the settings only the CPU does. */
+int md_gpu_supports(struct md_rank *rank);
 /* What a report calls the device, and its model. */
 const char *md_gpu_device(const struct md_rank *rank);
 const char *md_gpu_model(const struct md_rank *rank);

@@ -44,6 +44,8 @@ static json_t *energies(const struct md_energy *energy, double times)
         {"bond", energy->bond},
         {"angle", energy->angle},
         {"dihedral", energy->dihedral},
+        {"ryckaert_bellemans", energy->ryckaert_bellemans},
+        {"improper", energy->improper},
         {"lj14", energy->lj14},
         {"coulomb14", energy->coulomb14},
         {"potential", energy->potential},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leap-frog with rigid waters.
+// Leap-frog with constraints.
 //
 // New velocities are made beside the old ones, constrained there, and only then taken over together
 // with the positions they lead to. Advantage: a step that cannot be done leaves positions and
@@ -29,8 +29,8 @@ static int refuse(const struct md_atoms *atoms, int i, double move_nm, double li
 }
 
 // Unconstrained new velocities.
-static int propose(const struct md_atoms *atoms, double dt_ps, double v_scale, double limit_nm,
-                   double *v_new)
+static int propose(const struct md_atoms *atoms, double kick_ps, double dt_ps,
+                   const double *v_scale, double limit_nm, double *v_new)
 {
     // Not more than the largest number, or an infinite move would pass an infinite limit.
     double limit2 = limit_nm * limit_nm > DBL_MAX ? DBL_MAX : limit_nm * limit_nm;
@@ -38,10 +38,11 @@ static int propose(const struct md_atoms *atoms, double dt_ps, double v_scale, d
         const double *x = atoms->x_nm + 3 * (int64_t)i, *v = atoms->v_nm_ps + 3 * (int64_t)i;
         const double *f = atoms->f + 3 * (int64_t)i;
         double *to = v_new + 3 * (int64_t)i;
-        double kick = dt_ps / atoms->mass_u[i];
-        to[0] = v_scale * v[0] + kick * f[0];
-        to[1] = v_scale * v[1] + kick * f[1];
-        to[2] = v_scale * v[2] + kick * f[2];
+        double kick = kick_ps / atoms->mass_u[i];
+        double factor = v_scale[atoms->group ? atoms->group[i] : 0];
+        to[0] = factor * v[0] + kick * f[0];
+        to[1] = factor * v[1] + kick * f[1];
+        to[2] = factor * v[2] + kick * f[2];
         double move2 = (to[0] * to[0] + to[1] * to[1] + to[2] * to[2]) * (dt_ps * dt_ps);
         if (!(move2 <= limit2) || !isfinite(x[0] + x[1] + x[2]))
             return refuse(atoms, i, sqrt(move2), limit_nm);
@@ -76,6 +77,15 @@ void md_kinetic(const struct md_atoms *atoms, double ekin[9])
     spread(sum, ekin);
 }
 
+void md_kinetic_groups(const struct md_atoms *atoms, double *ekin)
+{
+    for (int i = 0; i < atoms->count; i++) {
+        const double *v = atoms->v_nm_ps + 3 * (int64_t)i;
+        ekin[atoms->group ? atoms->group[i] : 0] +=
+            0.5 * atoms->mass_u[i] * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+    }
+}
+
 static void take_over(struct md_atoms *atoms, double dt_ps, const double *restrict v_new,
                       double ekin[9])
 {
@@ -92,13 +102,13 @@ static void take_over(struct md_atoms *atoms, double dt_ps, const double *restri
     spread(sum, ekin);
 }
 
-int md_leapfrog(struct md_atoms *atoms, const struct md_waters *waters, double dt_ps,
-                double v_scale, double limit_nm, double *scratch, double *virial,
+int md_leapfrog(struct md_atoms *atoms, const struct md_rigid *rigid, double kick_ps, double dt_ps,
+                const double *v_scale, double limit_nm, double *scratch, double *virial,
                 double ekin_half[9])
 {
-    int error = propose(atoms, dt_ps, v_scale, limit_nm, scratch);
-    if (!error && waters)
-        error = md_settle_step(waters, atoms->id, atoms->x_nm, scratch, dt_ps, virial);
+    int error = propose(atoms, kick_ps, dt_ps, v_scale, limit_nm, scratch);
+    if (!error && rigid)
+        error = md_rigid_step(rigid, atoms->id, atoms->x_nm, scratch, dt_ps, virial);
     if (error)
         return error;
     take_over(atoms, dt_ps, scratch, ekin_half);

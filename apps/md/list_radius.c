@@ -67,6 +67,20 @@ static double filled_volume(const struct md_system *system)
     return atoms * atoms / squares * cell_volume;
 }
 
+// As GROMACS counts: a partner much lighter than the atom does not hold it.
+static void add_constraint(const struct md_molecule_type *type,
+                           const struct md_constraint *constraint, int index, struct md_kind *kind)
+{
+    if (constraint->a != index && constraint->b != index)
+        return;
+    int partner = constraint->a == index ? constraint->b : constraint->a;
+    double mass_u = type->atoms[partner].mass_u;
+    if (mass_u > 0.4 * kind->mass_u && mass_u > kind->partner_mass_u) {
+        kind->bond_nm = constraint->length_nm;
+        kind->partner_mass_u = mass_u;
+    }
+}
+
 // The kind of an atom, but for how many there are.
 static struct md_kind kind_of(const struct md_system *system, const struct md_site *site)
 {
@@ -79,6 +93,8 @@ static struct md_kind kind_of(const struct md_system *system, const struct md_si
             kind.partner_mass_u = type->atoms[type->settles[s].oxygen].mass_u;
         }
     }
+    for (int c = 0; c < type->constraint_count; c++)
+        add_constraint(type, &type->constraints[c], site->index, &kind);
     return kind;
 }
 
@@ -133,8 +149,12 @@ static double input_temperature(const struct md_system *system)
 
 static double run_temperature(const struct md_system *system)
 {
-    if (system->settings.tcoupl == MD_TCOUPL_V_RESCALE)
-        return system->settings.ref_t_k;
+    const struct md_settings *settings = &system->settings;
+    double hottest_k = 0.0;
+    for (int g = 0; g < settings->group_count; g++)
+        hottest_k = settings->ref_t_k[g] > hottest_k ? settings->ref_t_k[g] : hottest_k;
+    if (settings->tcoupl == MD_TCOUPL_V_RESCALE)
+        return hottest_k;
     if (system->settings.gen_vel)
         return system->settings.gen_temp_k;
     return input_temperature(system);
@@ -206,7 +226,11 @@ int md_system_list_radius(struct md_system *system, bool notes)
     double cutoff = system->interaction.cutoff_nm;
     double temperature = run_temperature(system);
     int error = 0;
-    if (!(settings->verlet_buffer_tolerance > 0.0)) {
+    if (settings->integrator == MD_STEEPEST_DESCENT && settings->steps > 0) {
+        // What atoms move until the next list is watched, so any buffer will do; this is GROMACS'.
+        bool given = settings->verlet_buffer_tolerance < 0.0 && settings->rlist_nm > 1.1 * cutoff;
+        system->list_nm = given ? settings->rlist_nm : 1.1 * cutoff;
+    } else if (!(settings->verlet_buffer_tolerance > 0.0)) {
         system->list_nm = settings->rlist_nm > cutoff ? settings->rlist_nm : cutoff;
     } else if (!(temperature > 0.0)) {
         // Nothing moves yet, so nothing can be estimated: a tenth, as GROMACS takes.

@@ -58,6 +58,31 @@ static int reserve_exclusions(struct md_domain *domain, size_t count)
     return 0;
 }
 
+static int reserve_stretches(struct md_domain *domain)
+{
+    // One a molecule at most.
+    if (domain->stretch && domain->stretch_capacity >= domain->group_count)
+        return 0;
+    size_t capacity = domain->group_count + domain->group_count / 8 + 64;
+    struct md_stretch *stretch = realloc(domain->stretch, capacity * sizeof *stretch);
+    if (!stretch)
+        return leat_fail(-ENOMEM, "no memory for %u molecules on a rank; use more ranks",
+                         domain->group_count);
+    domain->stretch = stretch;
+    domain->stretch_capacity = (uint32_t)capacity;
+    return 0;
+}
+
+static void stretch_by(struct md_domain *domain, int molecule_type, int first, int atoms)
+{
+    struct md_stretch *last = domain->stretch + domain->stretch_count - 1;
+    if (domain->stretch_count && last->molecule_type == molecule_type)
+        last->count++;
+    else
+        domain->stretch[domain->stretch_count++] =
+            (struct md_stretch){molecule_type, first, 1, atoms};
+}
+
 static void add_molecule(struct md_domain *domain, const struct md_molecule_type *type, int first,
                          int *exclusions)
 {
@@ -67,7 +92,7 @@ static void add_molecule(struct md_domain *domain, const struct md_molecule_type
             domain->exclusion[(*exclusions)++] = first + type->exclusion[e];
     }
     for (int s = 0; s < type->settle_count; s++)
-        domain->oxygen[domain->waters.count++] = first + type->settles[s].oxygen;
+        domain->oxygen[domain->rigid.waters.count++] = first + type->settles[s].oxygen;
 }
 
 static void look_up(const struct md_system *system, struct md_domain *domain, int element,
@@ -86,21 +111,32 @@ int md_local_home(struct md_rank *rank)
     int error = count_terms(rank, &terms);
     if (!error)
         error = reserve_exclusions(domain, terms);
+    if (!error)
+        error = reserve_stretches(domain);
     if (error)
         return error;
-    domain->waters = system->water;
-    domain->waters.oxygen = domain->oxygen;
+    domain->stretch_count = 0;
+    domain->rigid = (struct md_rigid){.waters = system->water};
+    domain->rigid.waters.oxygen = domain->oxygen;
     int exclusions = 0;
     for (uint32_t g = 0; g < domain->group_count; g++) {
         const struct md_molecule_type *type;
         error = molecule_of_group(rank, g, &type);
         if (error)
             return error;
-        add_molecule(domain, type, (int)domain->group_start[g], &exclusions);
+        int first = (int)domain->group_start[g];
+        add_molecule(domain, type, first, &exclusions);
+        stretch_by(domain, (int)(type - system->topology->molecule_types), first, type->atom_count);
     }
+    domain->rigid.stretch = domain->stretch;
+    domain->rigid.stretch_count = domain->stretch_count;
+    domain->rigid.constrainer = (const struct md_constrainer *const *)system->constrainers;
     domain->exclusion_start[domain->atoms.count] = exclusions;
-    for (int i = 0; i < domain->atoms.count; i++)
+    for (int i = 0; i < domain->atoms.count; i++) {
         domain->mass_u[i] = system->sites[domain->site[i]].mass_u;
+        domain->group[i] = (uint8_t)system->sites[domain->site[i]].group;
+    }
+    domain->atoms.group = md_system_groups(system) > 1 ? domain->group : NULL;
     return 0;
 }
 

@@ -20,6 +20,7 @@
 
 #include "core/job.h"
 #include "leat/halo.h"
+#include "md/bonded.h"
 #include "md/clock.h"
 #include "md/dynamics.h"
 #include "md/files.h"
@@ -53,6 +54,7 @@ struct md_domain {
     int64_t *id, *number;  /* the latter from 1, as in files, for messages of the halo */
     double *mass_u, *scratch;
     int32_t *site; /* of home atoms: number in md_system.sites */
+    uint8_t *group;
     uint32_t element_count, element_capacity;
     double *x_all;    /* [3 * element_count], for the list; ghosts included */
     double *x_listed; /* of home atoms when the list was made; see skin.c */
@@ -61,7 +63,9 @@ struct md_domain {
     int *exclusion_start, *exclusion;
     size_t exclusion_capacity;
     int *oxygen;
-    struct md_waters waters;
+    struct md_stretch *stretch; /* all home molecules, in order */
+    uint32_t stretch_count, stretch_capacity;
+    struct md_rigid rigid; /* of the two above */
     leat_plan *plan;
     leat_halo *halo;
     struct md_image image[FIELD_COUNT];
@@ -71,6 +75,7 @@ struct md_domain {
 /* This rank's terms of one evaluation; sums over ranks come from energy.c. */
 struct md_terms {
     double lj, coulomb;
+    struct md_bonded_energy bonded;
     double pairs;       /* of coulomb, those within the cut-off */
     double corrections; /* |excluded pairs| + |self terms|, which nearly cancel in coulomb */
     double virial[9];   /* -1/2 sum x (x) f */
@@ -79,7 +84,7 @@ struct md_terms {
 
 /* One evaluation's results for the whole system, kJ/mol. */
 struct md_energy {
-    double lj, coulomb, bond, angle, dihedral, lj14, coulomb14;
+    double lj, coulomb, bond, angle, dihedral, ryckaert_bellemans, improper, lj14, coulomb14;
     double potential, kinetic, total, conserved;
     double temperature_k, pressure_bar, virial[9];
     double net_force[3], force_sum; /* kJ/mol/nm: vector sum, and sum of lengths */
@@ -99,16 +104,19 @@ struct md_rank {
     struct md_clock clock;
     struct md_files files;
     int64_t step;                         /* that is being made */
-    double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after */
+    double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after; of
+                                           * velocity Verlet both are the full step's */
     double ekin_half;                     /* of all ranks, half a step before */
+    double ekin_group[MD_GROUPS_MAX];     /* likewise, where there are several groups */
     double heat;                          /* taken out by the thermostat so far */
     struct md_energy energy;              /* of the last evaluation that had one */
     struct md_slope slope;
-    double *forces;  /* rank 0, with --forces: [3 * atom_count] of the last step */
-    double loop_s;   /* wall time of the step loop */
-    bool list_spent; /* atoms have moved too far for the list */
-    bool looping;    /* errors from here on are printed by the rank that met them */
-    bool alike;      /* but this one, which every rank has met */
+    double *forces;   /* rank 0, with --forces: [3 * atom_count] of the last step */
+    double loop_s;    /* wall time of the step loop */
+    bool list_spent;  /* atoms have moved too far for the list */
+    bool looping;     /* errors from here on are printed by the rank that met them */
+    bool alike;       /* but this one, which every rank has met */
+    bool unsupported; /* it is something that the device does not do */
 };
 
 /* ---- system_share.c ---- */
@@ -137,7 +145,7 @@ void md_skin_begin(struct md_rank *rank);
 int md_skin_watch(struct md_rank *rank);
 
 /* ---- local.c ---- */
-/* Masses, exclusions and waters of the home atoms; types and charges of ghosts too. */
+/* Masses, exclusions, waters and stretches of the home atoms; types and charges of ghosts too. */
 int md_local_home(struct md_rank *rank);
 int md_local_ghosts(struct md_rank *rank);
 
@@ -174,10 +182,13 @@ int md_stop_centre(struct md_rank *rank);
  * finite.
  */
 int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double heat);
+/* Sets what is within molecules, and adds it to the potential. */
+void md_energy_add_bonded(struct md_energy *energy, const struct md_bonded_energy *bonded);
 /* -EBADMSG when an energy is not finite. */
 int md_energy_check(const struct md_energy *energy);
-/* Adds up rank->ekin_half only. */
+/* Adds up rank->ekin_half, or rank->ekin_group, only. */
 int md_kinetic_sum(struct md_rank *rank);
+int md_kinetic_group_sum(struct md_rank *rank);
 /* -EBADMSG unless the ranks have all atoms between them. */
 int md_check_count(struct md_rank *rank);
 double md_trace(const double tensor[9]);

@@ -80,6 +80,21 @@ static void free_oracle(struct oracle *oracle)
         free(arrays[i]);
 }
 
+static void evaluate_bonded(const struct md_system *system, struct oracle *oracle, double *virial,
+                            struct md_energy *energy)
+{
+    const struct md_topology *topology = system->topology;
+    struct md_bonded_energy bonded = {0};
+    for (int b = 0; b < topology->block_count; b++) {
+        const struct md_molecule_block *block = &topology->blocks[b];
+        // There are no more molecules than atoms.
+        md_bonded_forces(&topology->molecule_types[block->type], (int)block->count,
+                         system->interaction.coulomb, system->input->x_nm + 3 * block->first_atom,
+                         oracle->f + 3 * block->first_atom, &bonded, virial);
+    }
+    md_energy_add_bonded(energy, &bonded);
+}
+
 static void evaluate(const struct md_system *system, struct oracle *oracle,
                      struct md_energy *energy)
 {
@@ -96,6 +111,7 @@ static void evaluate(const struct md_system *system, struct oracle *oracle,
     energy->lj = output.energy.lj;
     energy->coulomb += output.energy.coulomb;
     energy->potential = energy->lj + energy->coulomb;
+    evaluate_bonded(system, oracle, output.virial, energy);
     for (int64_t i = 0; i < oracle->atom_count; i++) {
         double square = 0.0;
         for (int d = 0; d < 3; d++) {
@@ -131,7 +147,7 @@ static int report(const struct md_system *system, const struct md_options *optio
     if (system->degrees > 0.0)
         energy->temperature_k =
             2.0 * energy->kinetic / (system->degrees * md_units(system->units)->boltzmann);
-    energy->has_pressure = system->water_count == 0;
+    energy->has_pressure = !md_system_is_rigid(system);
     energy->pressure_bar = md_pressure_bar(energy->kinetic, energy->virial, system->volume_nm3);
     md_report_energy(system, energy, &report);
     report.has_time = true;

@@ -41,6 +41,11 @@ void md_report_begin(const struct md_system *system, const struct md_options *op
     report->plan = md_plan_names[options->plan];
     report->order = options->order == LEAT_ORDER_XYZ ? "xyz" : "zyx";
     report->precision = options->precision == MD_DOUBLE ? "double" : "mixed";
+    for (int t = 0; t < system->topology->molecule_type_count; t++) {
+        const int *start = system->topology->molecule_types[t].term_start;
+        for (int k = 0; k < MD_TERM_KINDS; k++)
+            report->has_term[k] |= start[k + 1] > start[k];
+    }
 }
 
 void md_report_energy(const struct md_system *system, const struct md_energy *energy,
@@ -50,9 +55,11 @@ void md_report_energy(const struct md_system *system, const struct md_energy *en
     double out = units->energy_out, force_out = out / units->length_out;
     struct md_energy *to = &report->energy;
     *to = *energy;
-    double *const values[] = {&to->lj,       &to->coulomb, &to->bond,      &to->angle,
-                              &to->dihedral, &to->lj14,    &to->coulomb14, &to->potential,
-                              &to->kinetic,  &to->total,   &to->conserved, &to->coulomb_gross};
+    double *const values[] = {&to->lj,        &to->coulomb,      &to->bond,
+                              &to->angle,     &to->dihedral,     &to->ryckaert_bellemans,
+                              &to->improper,  &to->lj14,         &to->coulomb14,
+                              &to->potential, &to->kinetic,      &to->total,
+                              &to->conserved, &to->coulomb_gross};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         *values[i] *= out;
     for (int i = 0; i < 9; i++)
@@ -180,16 +187,30 @@ static void print_energies(const struct md_report *report, FILE *stream)
     const struct md_units *units = report->units;
     fprintf(stream, "\nenergy at step %lld (%s%s)\n", (long long)report->steps, units->energy,
             report->per_atom ? "; and an atom" : "");
+    const bool *has = report->has_term;
+    bool improper = has[MD_TERM_IMPROPER] || has[MD_TERM_PERIODIC_IMPROPER];
     const struct {
         const char *name;
         double value;
+        bool wanted;
     } rows[] = {
-        {"Lennard-Jones", energy->lj},    {"Coulomb", energy->coulomb},
-        {"potential", energy->potential}, {"kinetic", energy->kinetic},
-        {"total", energy->total},         {"conserved", energy->conserved},
+        {"Lennard-Jones", energy->lj, true},
+        {"Coulomb", energy->coulomb, true},
+        {"bonds", energy->bond, has[MD_TERM_BOND]},
+        {"angles", energy->angle, has[MD_TERM_ANGLE]},
+        {"dihedrals", energy->dihedral, has[MD_TERM_DIHEDRAL]},
+        {"Ryckaert-Bell.", energy->ryckaert_bellemans, has[MD_TERM_RYCKAERT_BELLEMANS]},
+        {"impropers", energy->improper, improper},
+        {"LJ 1-4", energy->lj14, has[MD_TERM_PAIR]},
+        {"Coulomb 1-4", energy->coulomb14, has[MD_TERM_PAIR]},
+        {"potential", energy->potential, true},
+        {"kinetic", energy->kinetic, true},
+        {"total", energy->total, true},
+        {"conserved", energy->conserved, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        print_energy(report, rows[i].name, rows[i].value, stream);
+        if (rows[i].wanted)
+            print_energy(report, rows[i].name, rows[i].value, stream);
     int decimals = report->per_atom ? 10 : 3;
     fprintf(stream, "  %-14s %18.*f %s\n", "temperature", decimals, energy->temperature_k,
             units->temperature);

@@ -31,6 +31,7 @@ struct md_report {
     const struct md_units *units; /* of the energies and what goes with them */
     bool per_atom;                /* energies are told an atom, too */
     struct md_energy energy;
+    bool has_term[MD_TERM_KINDS]; /* of them the system has some */
     bool has_drift, has_time;
     double drift; /* of energy in time, an atom */
     double median_us, phase_us[PHASE_COUNT], ns_per_day;

@@ -67,6 +67,10 @@ static void drop_input(struct md_rank *rank)
 static int set_up(struct md_rank *rank)
 {
     int error = md_system_share(rank);
+    if (!error && rank->options->device != MD_DEVICE_CPU)
+        error = md_gpu_supports(rank);
+    if (!error && rank->system.settings.steps > 0)
+        error = md_agree(rank, md_system_prepare(&rank->system));
     if (!error)
         error = md_agree(rank, md_files_begin(rank));
     if (!error)
@@ -101,8 +105,11 @@ static int finish(struct md_rank *rank)
     return error ? error : md_agree_on_files(rank, printed);
 }
 
-static int exit_status(int error)
+static int exit_status(int error, bool unsupported)
 {
+    enum { UNSUPPORTED = 77 };
+    if (error && unsupported)
+        return UNSUPPORTED;
     return error == 0 ? 0 : error == -ETIMEDOUT ? 124 : 1;
 }
 
@@ -184,6 +191,7 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     md_gpu_close(rank); // its memory is the job's
     leat_close(job, error ? detail : NULL);
     md_together_end(&rank->together);
+    bool unsupported = rank->unsupported;
     free(rank);
-    return exit_status(error);
+    return exit_status(error, unsupported);
 }

@@ -272,6 +272,8 @@ static void set_defaults(struct md_raw_settings *raw, const char *name)
                 .epsilon_r = 1,
                 .verlet_buffer_tolerance = 0.005,
                 .gen_temp_k = 300,
+                .emtol_kj_mol_nm = 10,
+                .emstep_nm = 0.01,
                 .ld_seed = -1,
                 .gen_seed = -1},
     };

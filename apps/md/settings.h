@@ -5,6 +5,8 @@
 #ifndef MD_SETTINGS_H
 #define MD_SETTINGS_H
 
+#include "md/topology.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,33 +15,41 @@
 #define MD_COULOMB   138.935457644
 #define MD_BOLTZMANN 0.0083144626181532395
 
+enum md_integrator { MD_LEAP_FROG, MD_VELOCITY_VERLET, MD_STEEPEST_DESCENT };
 enum md_thermostat { MD_TCOUPL_NO, MD_TCOUPL_V_RESCALE };
 enum md_modifier { MD_VDW_NONE, MD_VDW_POTENTIAL_SHIFT };
 
+enum { MD_GROUPS_MAX = 16, MD_GROUP_NAME = 64 };
+
 struct md_settings {
-    char file[256];               /* the .mdp, for messages */
-    char define[512];             /* preprocessor definitions, "-DA -DB=1" */
-    char include_dirs[512];       /* of 'include = -Ia -Ib', colon-separated: "a:b" */
-    double dt_ps;                 /* dt, default 0.001 */
-    int64_t steps;                /* nsteps, default 0 */
-    int nstlist;                  /* default 10; 0 becomes "never rebuild" only for --steps 0 */
-    int nstcalcenergy, nstenergy; /* defaults 100, 1000; at most nstenergy, a multiple of it */
-    int nstcomm;                  /* default 100; 0 with comm-mode = none */
-    int nsttcouple;               /* -1 (the default) becomes 10, as in GROMACS */
-    double rcoulomb_nm, rvdw_nm;  /* defaults 1.0; the two have to be equal */
-    double rlist_nm;              /* used only when the tolerance is negative */
-    double epsilon_r, epsilon_rf; /* defaults 1, 0 (0 means infinite for epsilon-rf) */
+    char file[256];                /* the .mdp, for messages */
+    char define[512];              /* preprocessor definitions, "-DA -DB=1" */
+    char include_dirs[512];        /* of 'include = -Ia -Ib', colon-separated: "a:b" */
+    enum md_integrator integrator; /* md (the default), md-vv or steep */
+    double dt_ps;                  /* dt, default 0.001 */
+    int64_t steps;                 /* nsteps, default 0 */
+    int nstlist;                   /* default 10; 0 becomes "never rebuild" only for --steps 0 */
+    int nstcalcenergy, nstenergy;  /* defaults 100, 1000; at most nstenergy, a multiple of it */
+    int nstcomm;                   /* default 100; 0 with comm-mode = none */
+    int nsttcouple;                /* -1 (the default) becomes 10, as in GROMACS */
+    double rcoulomb_nm, rvdw_nm;   /* defaults 1.0; the two have to be equal */
+    double rlist_nm;               /* used only when the tolerance is negative */
+    double epsilon_r, epsilon_rf;  /* defaults 1, 0 (0 means infinite for epsilon-rf) */
     enum md_modifier vdw_modifier;
     double verlet_buffer_tolerance; /* kJ/mol/ps/atom a pair, default 0.005 */
     enum md_thermostat tcoupl;
-    double tau_t_ps, ref_t_k;
+    int group_count; /* with a thermostat of their own each; 0 without one */
+    char group_name[MD_GROUPS_MAX][MD_GROUP_NAME];
+    double tau_t_ps[MD_GROUPS_MAX], ref_t_k[MD_GROUPS_MAX];
     int64_t ld_seed; /* v-rescale's noise; -1 is taken as 1 and said so */
     bool gen_vel;
     double gen_temp_k; /* default 300 */
     int64_t gen_seed;  /* -1 likewise */
-    bool continuation; /* default false; true: the start is not to be constrained */
-    bool remove_com;   /* comm-mode linear (default) or none */
-    char notes[1024];  /* what the user should be told, one note a line, often empty */
+    enum md_bonds_rigid constraints;
+    double emtol_kj_mol_nm, emstep_nm; /* defaults 10, 0.01 */
+    bool continuation;                 /* default false; true: the start is not to be constrained */
+    bool remove_com;                   /* comm-mode linear (default) or none */
+    char notes[1024]; /* what the user should be told, one note a line, often empty */
 };
 
 /*
@@ -51,9 +61,9 @@ struct md_settings {
  * A key or a value that GROMACS has and this driver does not do is -ENOTSUP; a malformed, unknown,
  * contradictory or repeated one -EINVAL (also where GROMACS would only warn); a missing file its
  * errno. Each names file, line and keyword in the error detail. What belongs to an option that is
- * off (tau-p, pme-order, lincs-order, pull-..., ...) and output and bookkeeping keys with no effect
- * here (nstlog, nstxout, title, ...) are accepted. `constraints` is accepted whatever it says:
- * bonds, which it is about, are refused by md_topology_read().
+ * off (tau-p, pme-order, pull-..., ...) and output and bookkeeping keys with no effect here
+ * (nstlog, nstxout, title, ...) are accepted. constraint-algorithm, shake-tol and lincs-order ask
+ * for no more than MD_RIGID_TOLERANCE gives. A minimisation has neither thermostat nor velocities.
  */
 int md_settings_read(const char *path, struct md_settings *settings);
 

@@ -74,6 +74,8 @@ static int settle_run(struct context *context)
         return md_fail_at(place(context, "gen-vel"), -EINVAL,
                           "'gen-vel = yes' contradicts 'continuation = yes': a run that continues "
                           "has velocities; leave one out");
+    out->integrator = (enum md_integrator)context->raw->integrator;
+    out->constraints = (enum md_bonds_rigid)context->raw->constraints;
     out->gen_vel = context->raw->gen_vel;
     out->continuation = context->raw->continuation;
     out->remove_com = context->raw->comm_mode == MD_COMM_LINEAR && out->nstcomm > 0;
@@ -169,21 +171,51 @@ static int settle_cut_off(struct context *context)
     return 0;
 }
 
-static int parse_single(struct context *context, const char *keyword, const char *text,
-                        double *value)
+// One number a group.
+static int parse_numbers(struct context *context, const char *keyword, const char *text,
+                         double value[MD_GROUPS_MAX])
 {
-    char copy[256], *words[2];
+    char copy[sizeof context->raw->tau_t], *words[MD_GROUPS_MAX];
     memcpy(copy, text, sizeof copy);
-    int count = md_split(copy, words, 2);
-    if (count != 1 || !md_parse_real(words[0], value))
-        return md_fail_at(place_or(context, keyword, "tcoupl"), count > 1 ? -ENOTSUP : -EINVAL,
-                          "'%s' has to be one number for 'tcoupl = v-rescale', since there is one "
-                          "coupling group; found '%.80s'",
-                          keyword, text);
-    if (*value < 0)
-        return md_fail_at(place(context, keyword), -EINVAL,
-                          "'%s' = %g is negative; 'tcoupl = no' switches the thermostat off",
-                          keyword, *value);
+    int count = md_split(copy, words, MD_GROUPS_MAX), wanted = context->out->group_count;
+    struct md_place here = place_or(context, keyword, "tcoupl");
+    if (count != wanted)
+        return md_fail_at(here, -EINVAL,
+                          "'%s' has to be %d number%s, one a group of tc-grps; "
+                          "found '%.80s'",
+                          keyword, wanted, wanted == 1 ? "" : "s", text);
+    for (int g = 0; g < count; g++) {
+        if (!md_parse_real(words[g], &value[g]))
+            return md_fail_at(here, -EINVAL, "'%s' wants a finite number, found '%.80s'", keyword,
+                              words[g]);
+        if (value[g] < 0)
+            return md_fail_at(here, -EINVAL,
+                              "'%s' = %g is negative; 'tcoupl = no' switches the thermostat off",
+                              keyword, value[g]);
+    }
+    return 0;
+}
+
+static int settle_groups(struct context *context)
+{
+    struct md_settings *out = context->out;
+    char copy[sizeof context->raw->tc_groups], *words[MD_GROUPS_MAX];
+    memcpy(copy, context->raw->tc_groups, sizeof copy);
+    int count = md_split(copy, words, MD_GROUPS_MAX);
+    struct md_place here = place_or(context, "tc-grps", "tcoupl");
+    if (count == 0)
+        return md_fail_at(here, -EINVAL,
+                          "'tcoupl = v-rescale' needs 'tc-grps', for instance "
+                          "tc-grps = System");
+    if (count > MD_GROUPS_MAX)
+        return md_fail_at(here, -ENOTSUP, "'tc-grps' has more than %d groups", MD_GROUPS_MAX);
+    for (int g = 0; g < count; g++) {
+        if (strlen(words[g]) >= MD_GROUP_NAME)
+            return md_fail_at(here, -EINVAL, "a name in 'tc-grps' is longer than %d characters",
+                              MD_GROUP_NAME - 1);
+        memcpy(out->group_name[g], words[g], strlen(words[g]) + 1);
+    }
+    out->group_count = count;
     return 0;
 }
 
@@ -195,19 +227,32 @@ static int settle_thermostat(struct context *context)
         out->nsttcouple = 10;
     if (out->tcoupl == MD_TCOUPL_NO)
         return 0;
-    if (!md_same_word(context->raw->tc_groups, "system"))
-        return md_fail_at(place_or(context, "tc-grps", "tcoupl"),
-                          *context->raw->tc_groups ? -ENOTSUP : -EINVAL,
-                          "keyword 'tc-grps' = '%.80s' is not supported with tcoupl = v-rescale; "
-                          "the one group of all atoms is: write tc-grps = System",
-                          context->raw->tc_groups);
     if (out->nsttcouple == 0)
         return md_fail_at(place(context, "nsttcouple"), -EINVAL,
                           "'nsttcouple' has to be above 0, or -1 for its default");
-    int error = parse_single(context, "tau-t", context->raw->tau_t, &out->tau_t_ps);
+    int error = settle_groups(context);
     if (!error)
-        error = parse_single(context, "ref-t", context->raw->ref_t, &out->ref_t_k);
+        error = parse_numbers(context, "tau-t", context->raw->tau_t, out->tau_t_ps);
+    if (!error)
+        error = parse_numbers(context, "ref-t", context->raw->ref_t, out->ref_t_k);
     return error;
+}
+
+// A search for a minimum knows no time.
+static int settle_minimisation(struct context *context)
+{
+    struct md_settings *out = context->out;
+    if (out->integrator != MD_STEEPEST_DESCENT)
+        return 0;
+    if (!(out->emtol_kj_mol_nm > 0))
+        return md_fail_at(place(context, "emtol"), -EINVAL, "'emtol' has to be above 0");
+    if (!(out->emstep_nm > 0))
+        return md_fail_at(place(context, "emstep"), -EINVAL, "'emstep' has to be above 0");
+    out->tcoupl = MD_TCOUPL_NO;
+    out->group_count = 0;
+    out->gen_vel = out->remove_com = false;
+    out->nstcomm = 0;
+    return 0;
 }
 
 static void settle_seeds(struct context *context)
@@ -279,6 +324,8 @@ int md_settings_settle(struct md_raw_settings *raw, const char *name, const int 
                                                        : settle_reaction_field(&context);
     if (!error)
         error = settle_thermostat(&context);
+    if (!error)
+        error = settle_minimisation(&context);
     if (!error)
         error = settle_include(&context);
     if (!error)

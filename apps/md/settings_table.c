@@ -43,8 +43,8 @@ const struct md_option md_options[] = {
     TEXT("define", out.define),
 
     // Run control.
-    CHOICE("integrator", integrator, "md",
-           "steep cg bd sd sd1 sd2 nm l-bfgs tpi tpic md-vv md-vv-avek mimic"),
+    CHOICE("integrator", integrator, "md md-vv steep",
+           "cg bd sd sd1 sd2 nm l-bfgs tpi tpic md-vv-avek mimic"),
     NEUTRAL("tinit", "0"),
     NUMBER("dt", MD_REAL, out.dt_ps, 0),
     NUMBER("nsteps", MD_INT64, out.steps, -1),
@@ -56,7 +56,9 @@ const struct md_option md_options[] = {
     NUMBER("nstcomm", MD_INT, out.nstcomm, 0),
     NEUTRAL("comm-grps", "system"),
     NUMBER("ld-seed", MD_INT64, out.ld_seed, -HUGE_VAL),
-    IGNORED("bd-fric emtol emstep niter fcstep nstcgsteep nbfgscorr rtpi"),
+    NUMBER("emtol", MD_REAL, out.emtol_kj_mol_nm, 0),
+    NUMBER("emstep", MD_REAL, out.emstep_nm, 0),
+    IGNORED("bd-fric niter fcstep nstcgsteep nbfgscorr rtpi"),
 
     // Output.
     NUMBER("nstcalcenergy", MD_INT, out.nstcalcenergy, -1),
@@ -121,8 +123,9 @@ const struct md_option md_options[] = {
     NUMBER("gen-temp", MD_REAL, out.gen_temp_k, 0),
     NUMBER("gen-seed", MD_INT64, out.gen_seed, -HUGE_VAL),
     CHOICE("continuation unconstrained-start", continuation, "no yes", ""),
-    CHOICE("constraints", constraints, "none h-bonds all-bonds h-angles all-angles", ""),
-    IGNORED("constraint-algorithm shake-sor shake-tol"),
+    CHOICE("constraints", constraints, "none h-bonds all-bonds", "h-angles all-angles"),
+    NEUTRAL("constraint-algorithm", "lincs shake"),
+    IGNORED("shake-sor shake-tol"),
     IGNORED("lincs-order lincs-iter lincs-warnangle"),
     NEUTRAL("morse", "no"),
     NEUTRAL("mass-repartition-factor", "1"),

@@ -27,7 +27,7 @@ struct md_raw_settings {
     int vdw_modifier, tcoupl, constraints, gen_vel, continuation;
     int64_t nstxout, nstvout, nstfout, nstxout_compressed; /* for a note only */
     char include[512];
-    char tc_groups[256], tau_t[256], ref_t[256];
+    char tc_groups[1024], tau_t[512], ref_t[512];
 };
 
 struct md_option {

@@ -41,8 +41,10 @@ static int generate(struct md_rank *rank)
     struct md_atoms *atoms = &rank->domain.atoms;
     const struct md_settings *settings = &rank->system.settings;
     md_generate_velocities(atoms, settings->gen_temp_k, settings->gen_seed);
-    md_settle_velocities(&rank->domain.waters, atoms->x_nm, atoms->v_nm_ps);
-    int error = settings->remove_com ? md_stop_centre(rank) : 0;
+    int error = md_agree(rank, md_rigid_velocities(&rank->domain.rigid, atoms->id, atoms->x_nm,
+                                                   atoms->v_nm_ps, settings->dt_ps, NULL));
+    if (!error && settings->remove_com)
+        error = md_stop_centre(rank);
     if (error)
         return error;
     md_kinetic(atoms, rank->ekin_after);
@@ -58,8 +60,8 @@ static int half_step_back(struct md_rank *rank)
 {
     struct md_atoms *atoms = &rank->domain.atoms;
     scale(atoms->v_nm_ps, atoms->count, -1.0);
-    int error = md_settle_step(&rank->domain.waters, atoms->id, atoms->x_nm, atoms->v_nm_ps,
-                               rank->system.settings.dt_ps, NULL);
+    int error = md_rigid_step(&rank->domain.rigid, atoms->id, atoms->x_nm, atoms->v_nm_ps,
+                              rank->system.settings.dt_ps, NULL);
     scale(atoms->v_nm_ps, atoms->count, -1.0);
     return error;
 }
@@ -67,12 +69,11 @@ static int half_step_back(struct md_rank *rank)
 static int constrain(struct md_rank *rank)
 {
     struct md_atoms *atoms = &rank->domain.atoms;
-    int error = md_settle(&rank->domain.waters, atoms->id, atoms->x_nm, atoms->x_nm, NULL,
-                          rank->system.settings.dt_ps, NULL);
+    int error = md_rigid_positions(&rank->domain.rigid, atoms->id, atoms->x_nm, atoms->x_nm);
     if (error)
         return leat_fail_in(error, "the coordinates of %s", rank->options->gro);
-    md_settle_velocities(&rank->domain.waters, atoms->x_nm, atoms->v_nm_ps);
-    return 0;
+    return md_rigid_velocities(&rank->domain.rigid, atoms->id, atoms->x_nm, atoms->v_nm_ps,
+                               rank->system.settings.dt_ps, NULL);
 }
 
 int md_start(struct md_rank *rank)
@@ -82,7 +83,8 @@ int md_start(struct md_rank *rank)
     int error = fresh ? md_agree(rank, constrain(rank)) : 0;
     if (!error && settings->gen_vel)
         error = generate(rank);
-    if (!error && fresh)
+    // Velocity Verlet wants them where they are.
+    if (!error && fresh && settings->integrator == MD_LEAP_FROG)
         error = md_agree(rank, half_step_back(rank));
     if (!error && fresh && settings->remove_com)
         error = md_stop_centre(rank);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of leap-frog, as many at a time as need nothing of other ranks but their halos.
+// Steps of leap-frog or velocity Verlet, as many at a time as need nothing of other ranks but their
+// halos.
 //
 // Algorithm of a step: positions to the ghosts (or a new partition), forces, ghosts' forces back
 // home, velocities and positions on, constraints. Pairs of home atoms are worked on while halos
 // travel. Steps between two that need sums over ranks, or a
 // partition, are one run of the halo, which orders exchanges and work as its mode does: in resident
-// mode in one kernel. On a GPU a step is work enqueued to its stream. Advantage: two exchanges a
-// step and nothing else between ranks, and one order of work in all modes, so all give the same
-// bits. Disadvantage: a fault that only a sum shows is seen up to nstcalcenergy steps late, and of
-// the kernel's blocks one does the work.
+// mode in one kernel. Sums over ranks follow a run: for leap-frog once its last step has moved on,
+// for velocity Verlet in the middle of that step. On a GPU a step is work enqueued to its stream.
+// Advantage: two exchanges a step and nothing else between ranks, and one order of work in all
+// modes, so all give the same bits. Disadvantage: a fault that only a sum shows is seen up to
+// nstcalcenergy steps late, and of the kernel's blocks one does the work.
 
 #include "core/error.h"
 #include "md/checkpoint.h"
@@ -23,7 +25,7 @@ struct run {
     bool want; // energies of the last of them
     bool stay; // and positions are not to move on after it
     struct md_terms terms;
-    double heat; // that the thermostat takes out in the last of them
+    double heat; // that the thermostat of leap-frog takes out in the last of them
     int error;
     char detail[LEAT_DETAIL_BYTES]; // the run may be in another thread, whose words would be lost
 };
@@ -62,29 +64,60 @@ static bool ends_run(const struct md_rank *rank, int64_t step)
            starts_list(rank, step + 1) || rank->system.skin_nm > 0.0;
 }
 
-static double thermostat(struct md_rank *rank, double *heat)
+static bool is_verlet(const struct md_rank *rank)
+{
+    return rank->system.settings.integrator == MD_VELOCITY_VERLET;
+}
+
+// Leap-frog's velocities at the half step that the last sum was of, velocity Verlet's at the full.
+static void thermostat(struct md_rank *rank, double factor[MD_GROUPS_MAX], double *heat)
 {
     const struct md_system *system = &rank->system;
     const struct md_settings *settings = &system->settings;
+    int groups = md_system_groups(system);
+    int64_t since = rank->step + system->couple_steps - (is_verlet(rank) ? 0 : 1);
+    bool acts = settings->tcoupl == MD_TCOUPL_V_RESCALE && since % system->couple_steps == 0;
     *heat = 0.0;
-    if (settings->tcoupl != MD_TCOUPL_V_RESCALE ||
-        (rank->step + system->couple_steps - 1) % system->couple_steps)
-        return 1.0;
-    return md_v_rescale(rank->ekin_half, system->degrees, settings->ref_t_k, settings->tau_t_ps,
-                        system->couple_steps * settings->dt_ps, settings->ld_seed, rank->step,
-                        heat);
+    for (int g = 0; g < groups; g++) {
+        double taken = 0.0;
+        factor[g] = 1.0;
+        if (acts)
+            factor[g] = md_v_rescale(groups > 1 ? rank->ekin_group[g] : rank->ekin_half,
+                                     groups > 1 ? system->group_degrees[g] : system->degrees,
+                                     settings->ref_t_k[g], settings->tau_t_ps[g],
+                                     system->couple_steps * settings->dt_ps, settings->ld_seed,
+                                     rank->step, (uint32_t)g, &taken);
+        *heat += taken;
+    }
 }
 
 // Positions and velocities to the next step.
 static int move(struct md_rank *rank, struct md_terms *terms, double *heat)
 {
     struct md_domain *domain = &rank->domain;
-    double factor = thermostat(rank, heat);
+    double factor[MD_GROUPS_MAX], dt_ps = rank->system.settings.dt_ps;
+    thermostat(rank, factor, heat);
     // Half a cut-off in one step is hundreds of times what atoms do at any temperature of interest.
     double limit_nm = 0.5 * rank->system.interaction.cutoff_nm;
-    int error = md_leapfrog(&domain->atoms, domain->waters.count ? &domain->waters : NULL,
-                            rank->system.settings.dt_ps, factor, limit_nm, domain->scratch,
-                            terms ? terms->virial : NULL, rank->ekin_after);
+    int error = md_leapfrog(&domain->atoms, md_rigid_any(&domain->rigid) ? &domain->rigid : NULL,
+                            is_verlet(rank) ? 0.5 * dt_ps : dt_ps, dt_ps, factor, limit_nm,
+                            domain->scratch, terms ? terms->virial : NULL, rank->ekin_after);
+    md_clock_lap(&rank->clock, PHASE_UPDATE);
+    return error;
+}
+
+// Velocities to the full step that the positions are at, which at the first they are.
+static int arrive(struct md_rank *rank, struct md_terms *terms)
+{
+    struct md_domain *domain = &rank->domain;
+    double dt_ps = rank->system.settings.dt_ps, *virial = terms ? terms->virial : NULL;
+    int error = 0;
+    if (rank->step > 0)
+        error = md_verlet_arrive(&domain->atoms, &domain->rigid, dt_ps, virial);
+    else if (virial)
+        error = md_verlet_first(&domain->atoms, &domain->rigid, dt_ps, domain->scratch, virial);
+    md_kinetic(&domain->atoms, rank->ekin_after);
+    memcpy(rank->ekin_before, rank->ekin_after, sizeof rank->ekin_before);
     md_clock_lap(&rank->clock, PHASE_UPDATE);
     return error;
 }
@@ -152,10 +185,13 @@ static int advance(void *user, uint32_t block, uint32_t block_count, uint64_t st
     if (block > 0)
         return 0;
     md_clock_lap(&rank->clock, PHASE_HALO);
-    md_home_forces(rank, run->want && last, &run->terms);
-    if (run->stay && last)
-        return 0;
-    int error = move(rank, run->want && last ? &run->terms : NULL, &run->heat);
+    struct md_terms *terms = run->want && last ? &run->terms : NULL;
+    md_home_forces(rank, terms != NULL, &run->terms);
+    bool verlet = is_verlet(rank) && rank->system.settings.steps > 0;
+    int error = verlet ? arrive(rank, terms) : 0;
+    if (error || (last && (run->stay || verlet)))
+        return keep_words(run, error);
+    error = move(rank, verlet ? NULL : terms, &run->heat);
     if (error || last)
         return keep_words(run, error);
     rank->heat += run->heat;
@@ -174,7 +210,9 @@ static void record_drift(struct md_rank *rank)
 static int move_on_gpu(struct run *run, uint32_t choice)
 {
     struct md_rank *rank = run->rank;
-    int error = md_gpu_move(rank, thermostat(rank, &run->heat), choice);
+    double factor[MD_GROUPS_MAX];
+    thermostat(rank, factor, &run->heat);
+    int error = md_gpu_move(rank, factor[0], choice);
     if (error || !choice)
         return error;
     return md_gpu_terms(rank, true, run->want ? &run->terms : NULL);
@@ -252,6 +290,17 @@ static int sum_up(struct md_rank *rank, const struct run *run)
         error = md_energies_add(rank);
     if (!error && stops_centre(rank, rank->step))
         error = rank->gpu ? md_gpu_stop_centre(rank) : md_stop_centre(rank);
+    if (!error && couples_next(rank, rank->step) && md_system_groups(&rank->system) > 1)
+        error = md_kinetic_group_sum(rank);
+    return error;
+}
+
+// From the full step, whose sums are known by now.
+static int depart(struct md_rank *rank)
+{
+    double heat = 0.0;
+    int error = move(rank, NULL, &heat);
+    rank->heat += heat;
     return error;
 }
 
@@ -266,7 +315,7 @@ static int end_last(struct md_rank *rank, struct run *run)
     }
     if (!error && rank->gpu)
         error = move_on_gpu(run, MD_GPU_STEP_TERMS | MD_GPU_STEP_STORED);
-    else if (!error)
+    else if (!error && !is_verlet(rank))
         error = move(rank, &run->terms, &run->heat);
     return error ? error : sum_up(rank, run);
 }
@@ -309,6 +358,8 @@ int md_steps(struct md_rank *rank)
     if (error)
         return error;
     error = run.stay ? end_last(rank, &run) : sum_up(rank, &run);
+    if (!error && !run.stay && is_verlet(rank))
+        error = depart(rank);
     if (error)
         return error;
     go_on(rank);

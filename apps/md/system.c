@@ -36,6 +36,8 @@ static int read_topology(const struct md_options *options, struct md_system *sys
         join(options->include_dirs ? options->include_dirs : "", ":", settings->include_dirs);
     int error = define && dirs ? md_topology_read(options->top, define, dirs, &system->topology)
                                : leat_fail(-ENOMEM, "no memory for the preprocessor's definitions");
+    if (!error)
+        error = md_topology_constrain(system->topology, settings->constraints);
     free(define);
     free(dirs);
     return error;
@@ -196,7 +198,7 @@ static int make_sites(struct md_system *system)
         system->first_site[t] = system->site_count;
         for (int i = 0; i < type->atom_count; i++)
             system->sites[system->site_count++] = (struct md_site){
-                t, i, type->atoms[i].type, type->atoms[i].charge_e, type->atoms[i].mass_u};
+                t, i, type->atoms[i].type, type->atoms[i].charge_e, type->atoms[i].mass_u, 0};
     }
     return 0;
 }
@@ -224,20 +226,6 @@ static int add_water(struct md_system *system, const struct md_molecule_type *ty
     return 0;
 }
 
-// Until the run computes them.
-static int check_terms(const struct md_topology *topology)
-{
-    for (int t = 0; t < topology->molecule_type_count; t++) {
-        const struct md_molecule_type *type = &topology->molecule_types[t];
-        if (type->term_start[MD_TERM_KINDS] || type->constraint_count)
-            return leat_fail(-ENOTSUP,
-                             "molecule type %s has bonded terms or constraints; only rigid water, "
-                             "ions and single atoms are run",
-                             type->name);
-    }
-    return 0;
-}
-
 static int count_waters(struct md_system *system)
 {
     const struct md_topology *topology = system->topology;
@@ -250,9 +238,8 @@ static int count_waters(struct md_system *system)
                 return error;
             system->water_count += block->count;
         }
+        system->constraint_count += block->count * type->constraint_count;
     }
-    system->degrees = 3.0 * (double)system->atom_count - 3.0 * (double)system->water_count -
-                      (system->settings.remove_com ? 3.0 : 0.0);
     return 0;
 }
 
@@ -282,8 +269,14 @@ static int couple_steps(const struct md_settings *settings)
     enum { WANTED = 10, STEPS_A_TIME_CONSTANT = 5 };
     if (settings->nsttcouple > 0)
         return settings->nsttcouple;
-    double steps = settings->tau_t_ps / (settings->dt_ps * STEPS_A_TIME_CONSTANT);
-    if (!(settings->tau_t_ps > 0.0) || steps >= WANTED)
+    double shortest_ps = 0.0;
+    for (int g = 0; g < settings->group_count; g++) {
+        double tau_t_ps = settings->tau_t_ps[g];
+        if (tau_t_ps > 0.0 && !(shortest_ps > 0.0 && shortest_ps < tau_t_ps))
+            shortest_ps = tau_t_ps;
+    }
+    double steps = shortest_ps / (settings->dt_ps * STEPS_A_TIME_CONSTANT);
+    if (!(shortest_ps > 0.0) || steps >= WANTED)
         return WANTED;
     int count = steps < 1.0 ? 1 : (int)steps;
     while (WANTED % count)
@@ -306,18 +299,18 @@ int md_system_load(leat_job *job, const struct md_options *options, bool notes,
     // Until there is velocity Verlet.
     if (options->data && settings->steps > 0)
         return leat_fail(-ENOTSUP, "%s: a data file is only run with --steps 0", options->data);
-    if (settings->nstlist < 1 && settings->steps > 0)
+    if (settings->nstlist < 1 && settings->steps > 0 && settings->integrator != MD_STEEPEST_DESCENT)
         return leat_fail(-ENOTSUP,
                          "%s: nstlist = %d: a list that is never rebuilt is only for --steps 0; "
                          "set nstlist to 10 or so",
                          settings->file, settings->nstlist);
     if (settings->nstcalcenergy < 1)
         settings->nstcalcenergy = 100;
-    error = check_terms(system->topology);
-    if (!error)
-        error = make_sites(system);
+    error = make_sites(system);
     if (!error)
         error = count_waters(system);
+    if (!error)
+        error = md_system_group(system);
     if (error)
         return error;
     make_interaction(system);
@@ -334,8 +327,29 @@ int64_t md_system_number(const struct md_system *system, int64_t place)
     return count ? place / count * count + system->number[place % count] : place;
 }
 
+bool md_system_is_rigid(const struct md_system *system)
+{
+    return system->water_count > 0 || system->constraint_count > 0;
+}
+
+int md_system_groups(const struct md_system *system)
+{
+    return system->settings.group_count > 1 ? system->settings.group_count : 1;
+}
+
+int md_system_prepare(struct md_system *system)
+{
+    bool minimises = system->settings.integrator == MD_STEEPEST_DESCENT;
+    // As md_rigid_make has it for the others.
+    if (minimises)
+        system->water.mass_o_u = system->water.mass_h_u = 1.0;
+    return md_rigid_make(system->topology, minimises, &system->constrainers);
+}
+
 void md_system_free(struct md_system *system)
 {
+    md_rigid_free(system->constrainers,
+                  system->topology ? system->topology->molecule_type_count : 0);
     md_topology_free(system->topology);
     gro_free(system->input);
     free(system->number);

@@ -24,6 +24,7 @@ struct md_site {
     int index; /* in the molecule */
     int type;
     double charge_e, mass_u;
+    int group; /* of temperature; 0 without a thermostat */
 };
 
 struct md_system {
@@ -37,14 +38,17 @@ struct md_system {
     enum md_unit_style units; /* of the input, and of what is reported */
     struct md_site *sites;    /* of all molecule types, one after the other */
     int site_count;
-    int *first_site; /* [molecule_type_count] */
-    int64_t atom_count, water_count;
+    int *first_site;                                   /* [molecule_type_count] */
+    int64_t atom_count, water_count, constraint_count; /* the latter beside those of waters */
     struct md_waters water; /* the one kind of rigid water: masses and distances, count is 0 */
+    /* [molecule_type_count], made on each rank; NULL where no molecule has any. */
+    struct md_constrainer **constrainers;
     double box_nm[3][3], volume_nm3; /* row vectors, tilts reduced */
     bool images;      /* ghosts come across all boundaries, as they have to in a tilted box */
     double radius_nm; /* furthest that an atom is from the centre of its molecule */
-    double degrees;   /* of freedom */
-    int couple_steps; /* steps from one action of the thermostat to the next */
+    double degrees;   /* of freedom, and those of each temperature group */
+    double group_degrees[MD_GROUPS_MAX];
+    int couple_steps;                  /* steps from one action of the thermostat to the next */
     struct md_interaction interaction; /* its tables belong to the topology */
     double list_nm;
     double skin_nm;  /* above 0: lists live until an atom has moved half of this */
@@ -64,6 +68,17 @@ struct md_system {
 int md_system_load(leat_job *job, const struct md_options *options, bool notes,
                    struct md_system *system);
 void md_system_free(struct md_system *system);
+/* Prepares the constraints; on each rank, once the system is shared. Errors of md_rigid_make. */
+int md_system_prepare(struct md_system *system);
+/* Some distances are kept, so without a step not all forces are known. */
+bool md_system_is_rigid(const struct md_system *system);
+/* Groups that differ for the thermostat, at least 1. */
+int md_system_groups(const struct md_system *system);
+
+/* ---- groups.c ---- */
+/* Sets the sites' groups from settings and topology, and counts degrees of freedom. -EINVAL names
+ * a group that is not there, or an atom that is in none or in two. */
+int md_system_group(struct md_system *system);
 
 /* The file's number of the atom at a place of the topology, from 0; copies of --tile go on where
  * the input ends. */

@@ -81,6 +81,8 @@ static void carry_system(struct parcel *parcel, struct md_system *system)
     carry(parcel, system, sizeof *system);
     system->input = parcel->way == UNPACK ? NULL : input;
     carry_array(parcel, &system->number, system->number_count, sizeof *system->number);
+    if (parcel->way == UNPACK)
+        system->constrainers = NULL; // of rank 0's memory
     carry_array(parcel, &system->topology, 1, sizeof *system->topology);
     carry_array(parcel, &system->sites, system->site_count, sizeof *system->sites);
     int types = system->topology ? system->topology->molecule_type_count : 0;

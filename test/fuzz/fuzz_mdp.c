@@ -33,7 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         demand(!(settings.rvdw_nm < settings.rcoulomb_nm) &&
                !(settings.rvdw_nm > settings.rcoulomb_nm));
         demand(settings.epsilon_r > 0 && settings.epsilon_rf >= 0);
-        demand(settings.tau_t_ps >= 0 && settings.ref_t_k >= 0 && settings.gen_temp_k >= 0);
+        demand(settings.gen_temp_k >= 0 && settings.group_count <= MD_GROUPS_MAX);
+        demand((settings.group_count > 0) == (settings.tcoupl != MD_TCOUPL_NO));
+        for (int g = 0; g < settings.group_count; g++)
+            demand(settings.tau_t_ps[g] >= 0 && settings.ref_t_k[g] >= 0);
         demand(settings.tcoupl == MD_TCOUPL_NO || settings.nsttcouple > 0);
         demand(settings.nstcalcenergy <= 0 || settings.nstenergy % settings.nstcalcenergy == 0);
         demand(memchr(settings.define, 0, sizeof settings.define) != NULL);

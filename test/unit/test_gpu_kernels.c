@@ -227,7 +227,7 @@ static struct motion *motion_open(void)
     memset(m->system.exclusion_start, 0, (ATOMS + 1) * sizeof(int));
     m->bench = bench_open(&m->system, ATOMS, 1.0);
     struct md_domain *domain = &m->bench->rank.domain;
-    domain->waters = m->bench->rank.system.water =
+    domain->rigid.waters = m->bench->rank.system.water =
         (struct md_waters){WATERS, m->oxygen, 15.9994, 1.008, 0.1, 0.1633};
     m->bench->rank.system.water_count = WATERS;
     for (int w = 0; w < WATERS; w++)
@@ -235,7 +235,7 @@ static struct motion *motion_open(void)
     place_waters(m);
     memcpy(m->x, domain->atoms.x_nm, sizeof m->x);
     memcpy(m->v, domain->atoms.v_nm_ps, sizeof m->v);
-    m->twin = (struct md_atoms){ATOMS, domain->id, m->x, m->v, m->f, m->mass};
+    m->twin = (struct md_atoms){ATOMS, domain->id, m->x, m->v, m->f, m->mass, NULL};
     bench_send(m->bench);
     // The emulated device's memory is ordinary memory.
     memcpy(m->bench->rank.gpu->args.f, m->f, sizeof m->f);
@@ -260,16 +260,17 @@ static void test_moves_are_the_cpus(void **state)
 {
     struct motion *m = motion_open();
     struct md_rank *rank = &m->bench->rank;
+    const double factor = 0.99;
     (void)state;
     for (int step = 0; step < 20; step++) {
         double before[9], after[9], virial[9] = {0};
         struct md_terms terms = {0};
         md_kinetic(&m->twin, before);
-        assert_return_code(md_leapfrog(&m->twin, &rank->domain.waters, 0.002, 0.99, 0.45,
+        assert_return_code(md_leapfrog(&m->twin, &rank->domain.rigid, 0.002, 0.002, &factor, 0.45,
                                        m->scratch, virial, after),
                            0);
         memset(rank->gpu->args.term, 0, MD_GPU_TERM_COUNT * ATOMS * sizeof(double));
-        assert_return_code(md_gpu_move(rank, 0.99, MD_GPU_STEP_TERMS | MD_GPU_STEP_STORED), 0);
+        assert_return_code(md_gpu_move(rank, factor, MD_GPU_STEP_TERMS | MD_GPU_STEP_STORED), 0);
         assert_return_code(md_gpu_terms(rank, true, &terms), 0);
         assert_return_code(md_gpu_receive(rank), 0);
         assert_close(rank->domain.atoms.x_nm, m->x, 3 * ATOMS, 1e-12);

@@ -18,14 +18,14 @@
 
 enum { WATERS = 45, ATOMS = 3 * WATERS, VALUES = 3 * ATOMS };
 
-static const double dt_ps = 0.002, oh = 0.1, hh = 0.1633;
+static const double dt_ps = 0.002, oh = 0.1, hh = 0.1633, unscaled = 1.0, half = 0.5;
 
 // Waters on a lattice, turned by quarters and thirds, at velocities of some 300 K.
 struct system {
     int oxygen[WATERS];
     int64_t id[ATOMS];
     double x[VALUES], v[VALUES], f[VALUES], mass[ATOMS], scratch[VALUES];
-    struct md_waters waters;
+    struct md_rigid rigid;
     struct md_atoms atoms;
 };
 
@@ -34,8 +34,8 @@ static int enter(void **state)
     struct system *s = calloc(1, sizeof *s);
     if (!s)
         return -1;
-    s->waters = (struct md_waters){WATERS, s->oxygen, 15.9994, 1.008, oh, hh};
-    s->atoms = (struct md_atoms){ATOMS, s->id, s->x, s->v, s->f, s->mass};
+    s->rigid.waters = (struct md_waters){WATERS, s->oxygen, 15.9994, 1.008, oh, hh};
+    s->atoms = (struct md_atoms){ATOMS, s->id, s->x, s->v, s->f, s->mass, NULL};
     double height = sqrt(oh * oh - 0.25 * hh * hh);
     for (int w = 0; w < WATERS; w++) {
         s->oxygen[w] = 3 * w;
@@ -61,8 +61,9 @@ static int leave(void **state)
 
 static void step(struct system *s, double *virial, double ekin[9])
 {
-    assert_int_equal(md_leapfrog(&s->atoms, &s->waters, dt_ps, 1.0, 1.0, s->scratch, virial, ekin),
-                     0);
+    assert_int_equal(
+        md_leapfrog(&s->atoms, &s->rigid, dt_ps, dt_ps, &unscaled, 1.0, s->scratch, virial, ekin),
+        0);
 }
 
 static double trace(const double a[9])
@@ -80,9 +81,9 @@ static void test_velocity_is_scaled_and_kicked_then_position_moves(void **state)
     double mass[2] = {4.0, 2.0}, scratch[6], ekin[9];
     static const double v_new[6] = {1.25, -0.125, 0.5, 1.0, 1.5, -0.25};
     static const double x_new[6] = {1.625, 1.9375, 3.25, 4.5, 5.75, 5.875};
-    struct md_atoms atoms = {2, id, x, v, f, mass};
+    struct md_atoms atoms = {2, id, x, v, f, mass, NULL};
     memset(ekin, 0x5a, sizeof ekin);
-    assert_int_equal(md_leapfrog(&atoms, NULL, 0.5, 0.5, 10.0, scratch, NULL, ekin), 0);
+    assert_int_equal(md_leapfrog(&atoms, NULL, 0.5, 0.5, &half, 10.0, scratch, NULL, ekin), 0);
     for (int k = 0; k < 6; k++) {
         assert_true(v[k] == v_new[k]);
         assert_true(x[k] == x_new[k]);
@@ -100,10 +101,11 @@ static void test_harmonic_oscillator_has_the_known_frequency(void **state)
     double omega = 0.4, dt = 0.5, shifted = 2.0 / dt * asin(0.5 * omega * dt), mass = 3.0;
     double x[3] = {1.0, 0.0, 0.0}, v[3] = {(1.0 - cos(shifted * dt)) / dt, 0.0, 0.0}, f[3] = {0.0};
     double scratch[3], ekin[9];
-    struct md_atoms atoms = {1, &id, x, v, f, &mass};
+    struct md_atoms atoms = {1, &id, x, v, f, &mass, NULL};
     for (int n = 1; n <= 2000; n++) {
         f[0] = -mass * omega * omega * x[0];
-        assert_int_equal(md_leapfrog(&atoms, NULL, dt, 1.0, 10.0, scratch, NULL, ekin), 0);
+        assert_int_equal(md_leapfrog(&atoms, NULL, dt, dt, &unscaled, 10.0, scratch, NULL, ekin),
+                         0);
         assert_true(fabs(x[0] - cos(shifted * dt * n)) < 1e-11);
     }
 }
@@ -112,10 +114,10 @@ static void test_no_atoms_is_nothing_to_do(void **state)
 {
     (void)state;
     struct md_atoms none = {.count = 0};
-    struct md_waters dry = {.count = 0};
+    struct md_rigid dry = {.waters = {.count = 0}};
     double ekin[9], virial[9] = {7.0};
     memset(ekin, 0x5a, sizeof ekin);
-    assert_int_equal(md_leapfrog(&none, &dry, dt_ps, 1.0, 1.0, NULL, virial, ekin), 0);
+    assert_int_equal(md_leapfrog(&none, &dry, dt_ps, dt_ps, &unscaled, 1.0, NULL, virial, ekin), 0);
     for (int k = 0; k < 9; k++)
         assert_true(ekin[k] == 0.0);
     assert_true(virial[0] == 7.0);
@@ -253,8 +255,8 @@ static void run_at(struct system *s, int substeps, double x[VALUES])
     struct system *copy = malloc(sizeof *copy);
     assert_non_null(copy);
     *copy = *s;
-    copy->waters.oxygen = copy->oxygen;
-    copy->atoms = (struct md_atoms){ATOMS, copy->id, copy->x, copy->v, copy->f, copy->mass};
+    copy->rigid.waters.oxygen = copy->oxygen;
+    copy->atoms = (struct md_atoms){ATOMS, copy->id, copy->x, copy->v, copy->f, copy->mass, NULL};
     double dt = dt_ps / substeps, virial[9] = {0.0}, ekin[9];
     memset(copy->v, 0, sizeof copy->v);
     for (int n = 0; n < 32 * substeps; n++) {
@@ -262,8 +264,9 @@ static void run_at(struct system *s, int substeps, double x[VALUES])
         // At rest at the start: half a kick makes the half step that leap-frog wants.
         for (int k = 0; n == 0 && k < VALUES; k++)
             copy->f[k] *= 0.5;
-        assert_int_equal(
-            md_leapfrog(&copy->atoms, &copy->waters, dt, 1.0, 1.0, copy->scratch, virial, ekin), 0);
+        assert_int_equal(md_leapfrog(&copy->atoms, &copy->rigid, dt, dt, &unscaled, 1.0,
+                                     copy->scratch, virial, ekin),
+                         0);
     }
     memcpy(x, copy->x, sizeof copy->x);
     free(copy);
@@ -297,8 +300,9 @@ static void test_atoms_move_the_same_on_any_rank(void **state)
     memcpy(part->mass, s->mass + 3 * FIRST, 3 * COUNT * sizeof *s->mass);
     memcpy(part->x, s->x + 9 * FIRST, 9 * COUNT * sizeof *s->x);
     memcpy(part->v, s->v + 9 * FIRST, 9 * COUNT * sizeof *s->v);
-    part->waters = (struct md_waters){COUNT, part->oxygen, 15.9994, 1.008, oh, hh};
-    part->atoms = (struct md_atoms){3 * COUNT, part->id, part->x, part->v, part->f, part->mass};
+    part->rigid.waters = (struct md_waters){COUNT, part->oxygen, 15.9994, 1.008, oh, hh};
+    part->atoms =
+        (struct md_atoms){3 * COUNT, part->id, part->x, part->v, part->f, part->mass, NULL};
     double virial[9] = {0.0}, ekin[9];
     for (int n = 0; n < 50; n++) {
         step(s, virial, ekin);
@@ -320,8 +324,9 @@ static void refuses(struct system *s, double limit_nm, int error, const char *at
     memset(ekin, 0x5a, sizeof ekin);
     poison = ekin[0];
     before = *s;
-    assert_int_equal(
-        md_leapfrog(&s->atoms, &s->waters, dt_ps, 1.0, limit_nm, s->scratch, virial, ekin), error);
+    assert_int_equal(md_leapfrog(&s->atoms, &s->rigid, dt_ps, dt_ps, &unscaled, limit_nm,
+                                 s->scratch, virial, ekin),
+                     error);
     assert_non_null(strstr(leat_error_detail(), atom));
     assert_memory_equal(s->x, before.x, sizeof s->x);
     assert_memory_equal(s->v, before.v, sizeof s->v);

@@ -79,6 +79,11 @@ static void test_absent_options_take_the_defaults_of_gromacs(void **state)
     same(settings.verlet_buffer_tolerance, 0.005);
     assert_int_equal(settings.vdw_modifier, MD_VDW_POTENTIAL_SHIFT);
     assert_int_equal(settings.tcoupl, MD_TCOUPL_NO);
+    assert_int_equal(settings.group_count, 0);
+    assert_int_equal(settings.integrator, MD_LEAP_FROG);
+    assert_int_equal(settings.constraints, MD_RIGID_NONE);
+    same(settings.emtol_kj_mol_nm, 10);
+    same(settings.emstep_nm, 0.01);
     assert_false(settings.gen_vel);
     same(settings.gen_temp_k, 300);
     assert_false(settings.continuation);
@@ -114,8 +119,12 @@ static void test_every_supported_option_is_taken(void **state)
     same(settings.epsilon_rf, 78.5);
     assert_int_equal(settings.vdw_modifier, MD_VDW_NONE);
     assert_int_equal(settings.tcoupl, MD_TCOUPL_V_RESCALE);
-    same(settings.tau_t_ps, 0.25);
-    same(settings.ref_t_k, 310);
+    assert_int_equal(settings.group_count, 1);
+    assert_string_equal(settings.group_name[0], "System");
+    same(settings.tau_t_ps[0], 0.25);
+    same(settings.ref_t_k[0], 310);
+    assert_int_equal(settings.integrator, MD_LEAP_FROG);
+    assert_int_equal(settings.constraints, MD_RIGID_H_BONDS);
     assert_int_equal(settings.ld_seed, 11);
     assert_true(settings.gen_vel);
     same(settings.gen_temp_k, 290.5);
@@ -269,24 +278,65 @@ static void test_dielectric_constants_have_to_make_sense(void **state)
     refuse(-EINVAL, "coulombtype = reaction-field\nepsilon-r = 0\n", "test.mdp:2");
 }
 
-static void test_the_thermostat_wants_one_group_of_all_atoms(void **state)
+static void test_integrators_and_constraints_are_chosen(void **state)
 {
     (void)state;
+    struct md_settings settings = must_read("integrator = md-vv\nconstraints = all-bonds\n"
+                                            "constraint-algorithm = SHAKE\nshake-tol = 1e-6\n");
+    assert_int_equal(settings.integrator, MD_VELOCITY_VERLET);
+    assert_int_equal(settings.constraints, MD_RIGID_ALL_BONDS);
+    refuse(-ENOTSUP, "\nconstraints = h-angles\n", "test.mdp:2: keyword 'constraints'");
+    refuse(-ENOTSUP, "constraint-algorithm = none\n", "test.mdp:1: keyword 'constraint-algorithm'");
+}
+
+static void test_a_minimisation_has_neither_thermostat_nor_velocities(void **state)
+{
+    (void)state;
+    struct md_settings settings =
+        must_read("integrator = steep\nemtol = 250\nemstep = 0.005\ngen-vel = yes\n"
+                  "tcoupl = v-rescale\ntc-grps = System\ntau-t = 1\nref-t = 300\n");
+    assert_int_equal(settings.integrator, MD_STEEPEST_DESCENT);
+    same(settings.emtol_kj_mol_nm, 250);
+    same(settings.emstep_nm, 0.005);
+    assert_int_equal(settings.tcoupl, MD_TCOUPL_NO);
+    assert_int_equal(settings.group_count, 0);
+    assert_false(settings.gen_vel);
+    assert_false(settings.remove_com);
+    refuse(-EINVAL, "integrator = steep\nemtol = 0\n", "test.mdp:2: 'emtol'");
+    refuse(-EINVAL, "integrator = steep\nemstep = 0\n", "test.mdp:2: 'emstep'");
+}
+
+static void test_each_temperature_group_has_its_numbers(void **state)
+{
+    (void)state;
+    struct md_settings settings =
+        must_read("tcoupl = v-rescale\ntc-grps = EOH non-Water  SOL\ntau-t = 0.1 0.2 0.5\n"
+                  "ref-t = 300 310 320\n");
+    assert_int_equal(settings.group_count, 3);
+    assert_string_equal(settings.group_name[1], "non-Water");
+    assert_string_equal(settings.group_name[2], "SOL");
+    same(settings.tau_t_ps[0], 0.1);
+    same(settings.tau_t_ps[2], 0.5);
+    same(settings.ref_t_k[1], 310);
     const char *head = "tcoupl = v-rescale\n";
-    char text[200];
+    char text[400];
     snprintf(text, sizeof text, "%stau-t = 1\nref-t = 300\n", head);
     refuse(-EINVAL, text, "tc-grps");
-    snprintf(text, sizeof text, "%stc-grps = SOL\ntau-t = 1\nref-t = 300\n", head);
-    refuse(-ENOTSUP, text, "test.mdp:2: keyword 'tc-grps' = 'SOL'");
     snprintf(text, sizeof text, "%stc-grps = System\ntau-t = 1 1\nref-t = 300\n", head);
-    refuse(-ENOTSUP, text, "test.mdp:3: 'tau-t'");
+    refuse(-EINVAL, text, "test.mdp:3: 'tau-t'");
+    snprintf(text, sizeof text, "%stc-grps = A B\ntau-t = 1 1\nref-t = 300\n", head);
+    refuse(-EINVAL, text, "test.mdp:4: 'ref-t' has to be 2 numbers");
     snprintf(text, sizeof text, "%stc-grps = System\ntau-t = 1\nref-t = warm\n", head);
     refuse(-EINVAL, text, "test.mdp:4: 'ref-t'");
-    snprintf(text, sizeof text, "%stc-grps = System\ntau-t = -1\nref-t = 300\n", head);
+    snprintf(text, sizeof text, "%stc-grps = A B\ntau-t = 1 -1\nref-t = 300 300\n", head);
     refuse(-EINVAL, text, "tcoupl = no");
     snprintf(text, sizeof text, "%stc-grps = System\ntau-t = 1\nref-t = 300\nnsttcouple = 0\n",
              head);
     refuse(-EINVAL, text, "nsttcouple");
+    snprintf(text, sizeof text, "%stc-grps = a b c d e f g h i j k l m n o p q\n", head);
+    refuse(-ENOTSUP, text, "more than 16");
+    snprintf(text, sizeof text, "%stc-grps = %064d\n", head, 1);
+    refuse(-EINVAL, text, "longer than 63");
 }
 
 static void test_random_seeds_are_taken_as_one_and_said_so(void **state)
@@ -428,7 +478,9 @@ int main(void)
         cmocka_unit_test(test_the_list_length_counts_when_the_tolerance_is_negative),
         cmocka_unit_test(test_a_plain_cut_off_is_a_reaction_field_of_the_medium),
         cmocka_unit_test(test_dielectric_constants_have_to_make_sense),
-        cmocka_unit_test(test_the_thermostat_wants_one_group_of_all_atoms),
+        cmocka_unit_test(test_integrators_and_constraints_are_chosen),
+        cmocka_unit_test(test_a_minimisation_has_neither_thermostat_nor_velocities),
+        cmocka_unit_test(test_each_temperature_group_has_its_numbers),
         cmocka_unit_test(test_random_seeds_are_taken_as_one_and_said_so),
         cmocka_unit_test(test_energy_steps_follow_gromacs),
         cmocka_unit_test(test_a_trajectory_that_is_asked_for_is_noted_once),

@@ -24,7 +24,7 @@ static double mean_energy(double degrees)
 static double factor(double ekin, double degrees, double dt_ps, int64_t seed, int64_t step)
 {
     double heat = NAN;
-    return md_v_rescale(ekin, degrees, temperature_k, tau_ps, dt_ps, seed, step, &heat);
+    return md_v_rescale(ekin, degrees, temperature_k, tau_ps, dt_ps, seed, step, 0, &heat);
 }
 
 // ---- Ensemble ----
@@ -112,7 +112,7 @@ static void test_slow_coupling_hardly_scales(void **state)
     (void)state;
     double heat, ekin = 3.0 * mean_energy(3000.0);
     for (int64_t step = 0; step < 100; step++) {
-        double scale = md_v_rescale(ekin, 3000.0, temperature_k, 1e12, 0.002, 1, step, &heat);
+        double scale = md_v_rescale(ekin, 3000.0, temperature_k, 1e12, 0.002, 1, step, 0, &heat);
         assert_true(fabs(scale - 1.0) < 1e-8 && scale != 1.0);
     }
 }
@@ -121,8 +121,8 @@ static void test_tau_of_zero_forgets_the_energy(void **state)
 {
     (void)state;
     double heat, degrees = 500.0, cold = 1.0, hot = 1e6;
-    double a = md_v_rescale(cold, degrees, temperature_k, 0.0, 0.002, 1, 3, &heat);
-    double b = md_v_rescale(hot, degrees, temperature_k, 0.0, 0.002, 1, 3, &heat);
+    double a = md_v_rescale(cold, degrees, temperature_k, 0.0, 0.002, 1, 3, 0, &heat);
+    double b = md_v_rescale(hot, degrees, temperature_k, 0.0, 0.002, 1, 3, 0, &heat);
     assert_true(fabs(a * a * cold / (b * b * hot) - 1.0) < 1e-12);
     assert_true(fabs(a * a * cold / mean_energy(degrees) - 1.0) < 0.3);
 }
@@ -134,10 +134,10 @@ static void test_heat_is_what_leaves_the_system(void **state)
     (void)state;
     double degrees = 3000.0, hot = 2.0 * mean_energy(degrees), cold = 0.5 * mean_energy(degrees);
     double heat = NAN;
-    double scale = md_v_rescale(hot, degrees, temperature_k, tau_ps, 0.05, 1, 0, &heat);
+    double scale = md_v_rescale(hot, degrees, temperature_k, tau_ps, 0.05, 1, 0, 0, &heat);
     assert_true(scale < 1.0 && heat > 0.0);
     assert_true(fabs(scale * scale * hot + heat - hot) < 1e-11 * hot);
-    scale = md_v_rescale(cold, degrees, temperature_k, tau_ps, 0.05, 1, 0, &heat);
+    scale = md_v_rescale(cold, degrees, temperature_k, tau_ps, 0.05, 1, 0, 0, &heat);
     assert_true(scale > 1.0 && heat < 0.0);
     assert_true(fabs(scale * scale * cold + heat - cold) < 1e-11 * cold);
 }
@@ -148,7 +148,7 @@ static void test_heat_summed_over_a_run_conserves_energy(void **state)
     double degrees = 60.0, start = 3.0 * mean_energy(degrees), ekin = start, taken = 0.0;
     for (int64_t step = 0; step < 10000; step++) {
         double heat = NAN;
-        double scale = md_v_rescale(ekin, degrees, temperature_k, tau_ps, 0.02, 8, step, &heat);
+        double scale = md_v_rescale(ekin, degrees, temperature_k, tau_ps, 0.02, 8, step, 0, &heat);
         ekin *= scale * scale;
         taken += heat;
         assert_true(fabs(ekin + taken - start) < 1e-9 * start);
@@ -192,8 +192,8 @@ static void test_nothing_to_scale_gives_one_and_no_heat(void **state)
         {10.0, 30.0, -1.0}, {10.0, 30.0, NAN}};
     for (size_t n = 0; n < sizeof bad / sizeof *bad; n++) {
         double heat = NAN;
-        assert_true(
-            md_v_rescale(bad[n][0], bad[n][1], temperature_k, bad[n][2], 0.02, 1, 1, &heat) == 1.0);
+        assert_true(md_v_rescale(bad[n][0], bad[n][1], temperature_k, bad[n][2], 0.02, 1, 1, 0,
+                                 &heat) == 1.0);
         assert_true(heat == 0.0);
     }
 }
