@@ -190,7 +190,7 @@ static int check(const struct md_rank *rank, const struct source *source)
     for (uint32_t r = 0; r < source->head.rank_count; r++)
         molecules += source->head.share[r].molecule_count;
     if (molecules != (uint64_t)rank->system.topology->molecule_count ||
-        source->head.step % settings->nstlist != 0)
+        (source->head.step % settings->nstlist != 0 && !(rank->system.skin_nm > 0.0)))
         return leat_fail(-EBADMSG, "%s has %llu molecules and step %lld, which cannot be",
                          source->path, (unsigned long long)molecules, (long long)source->head.step);
     if (source->head.step > settings->steps)

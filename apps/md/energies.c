@@ -15,24 +15,24 @@
 #include <unistd.h>
 
 static const struct {
-    const char *name;
+    const char *name, *unit;
     size_t offset;
 } terms[] = {
-    {"lj_kj_mol", offsetof(struct md_energy, lj)},
-    {"coulomb_kj_mol", offsetof(struct md_energy, coulomb)},
-    {"coulomb_gross_kj_mol", offsetof(struct md_energy, coulomb_gross)},
-    {"bond_kj_mol", offsetof(struct md_energy, bond)},
-    {"angle_kj_mol", offsetof(struct md_energy, angle)},
-    {"dihedral_kj_mol", offsetof(struct md_energy, dihedral)},
-    {"ryckaert_bellemans_kj_mol", offsetof(struct md_energy, ryckaert_bellemans)},
-    {"improper_kj_mol", offsetof(struct md_energy, improper)},
-    {"lj14_kj_mol", offsetof(struct md_energy, lj14)},
-    {"coulomb14_kj_mol", offsetof(struct md_energy, coulomb14)},
-    {"potential_kj_mol", offsetof(struct md_energy, potential)},
-    {"kinetic_kj_mol", offsetof(struct md_energy, kinetic)},
-    {"total_kj_mol", offsetof(struct md_energy, total)},
-    {"conserved_kj_mol", offsetof(struct md_energy, conserved)},
-    {"temperature_k", offsetof(struct md_energy, temperature_k)},
+    {"lj", "_kj_mol", offsetof(struct md_energy, lj)},
+    {"coulomb", "_kj_mol", offsetof(struct md_energy, coulomb)},
+    {"coulomb_gross", "_kj_mol", offsetof(struct md_energy, coulomb_gross)},
+    {"bond", "_kj_mol", offsetof(struct md_energy, bond)},
+    {"angle", "_kj_mol", offsetof(struct md_energy, angle)},
+    {"dihedral", "_kj_mol", offsetof(struct md_energy, dihedral)},
+    {"ryckaert_bellemans", "_kj_mol", offsetof(struct md_energy, ryckaert_bellemans)},
+    {"improper", "_kj_mol", offsetof(struct md_energy, improper)},
+    {"lj14", "_kj_mol", offsetof(struct md_energy, lj14)},
+    {"coulomb14", "_kj_mol", offsetof(struct md_energy, coulomb14)},
+    {"potential", "_kj_mol", offsetof(struct md_energy, potential)},
+    {"kinetic", "_kj_mol", offsetof(struct md_energy, kinetic)},
+    {"total", "_kj_mol", offsetof(struct md_energy, total)},
+    {"conserved", "_kj_mol", offsetof(struct md_energy, conserved)},
+    {"temperature", "_k", offsetof(struct md_energy, temperature_k)},
 };
 
 static int fail_file(const struct md_rank *rank, int error)
@@ -53,13 +53,17 @@ static int flush(struct md_rank *rank, int printed)
 
 static int begin_table(struct md_rank *rank)
 {
-    char line[1024] = "step,time_ps";
+    // Units other than the driver's own are those of the input, which its reader knows.
+    bool own = rank->system.units == MD_UNITS_GROMACS;
+    char line[1024] = "";
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
         size_t used = strlen(line);
-        snprintf(line + used, sizeof line - used, ",%s", terms[i].name);
+        snprintf(line + used, sizeof line - used, ",%s%s", terms[i].name, own ? terms[i].unit : "");
     }
-    return flush(rank, fprintf(rank->files.energies,
-                               "%s,pressure_bar,volume_nm3,net_force_kj_mol_nm\n", line));
+    return flush(rank,
+                 fprintf(rank->files.energies, "step,time%s%s,pressure%s,volume%s,net_force%s\n",
+                         own ? "_ps" : "", line, own ? "_bar" : "", own ? "_nm3" : "",
+                         own ? "_kj_mol_nm" : ""));
 }
 
 static int cut(struct md_rank *rank, uint64_t from)
@@ -100,23 +104,26 @@ static bool has_row(const struct md_rank *rank)
 
 int md_energies_add(struct md_rank *rank)
 {
-    const struct md_energy *energy = &rank->energy;
-    const double *net = energy->net_force;
+    const struct md_units *units = md_units(rank->system.units);
+    struct md_energy energy = rank->energy;
+    const double *net = energy.net_force;
     if (!rank->files.energies || !has_row(rank))
         return 0;
+    md_energy_in_units(units, &energy);
     char line[1024];
     int used = snprintf(line, sizeof line, "%lld,%.17g", (long long)rank->step,
-                        (double)rank->step * rank->system.settings.dt_ps);
+                        (double)rank->step * rank->system.settings.dt_ps * units->time_out);
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
         double value;
-        memcpy(&value, (const char *)energy + terms[i].offset, sizeof value);
+        memcpy(&value, (const char *)&energy + terms[i].offset, sizeof value);
         used += snprintf(line + used, sizeof line - (size_t)used, ",%.17g", value);
     }
-    if (energy->has_pressure)
-        used += snprintf(line + used, sizeof line - (size_t)used, ",%.17g", energy->pressure_bar);
+    if (energy.has_pressure)
+        used += snprintf(line + used, sizeof line - (size_t)used, ",%.17g", energy.pressure_bar);
     else
         used += snprintf(line + used, sizeof line - (size_t)used, ",");
-    snprintf(line + used, sizeof line - (size_t)used, ",%.17g,%.17g", rank->system.volume_nm3,
+    snprintf(line + used, sizeof line - (size_t)used, ",%.17g,%.17g",
+             rank->system.volume_nm3 * pow(units->length_out, 3.0),
              sqrt(net[0] * net[0] + net[1] * net[1] + net[2] * net[2]));
     return flush(rank, fprintf(rank->files.energies, "%s\n", line));
 }

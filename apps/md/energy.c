@@ -79,6 +79,24 @@ void md_energy_add_bonded(struct md_energy *energy, const struct md_bonded_energ
                          energy->coulomb14;
 }
 
+void md_energy_in_units(const struct md_units *units, struct md_energy *energy)
+{
+    double out = units->energy_out;
+    double *const values[] = {
+        &energy->lj,        &energy->coulomb,      &energy->bond,
+        &energy->angle,     &energy->dihedral,     &energy->ryckaert_bellemans,
+        &energy->improper,  &energy->lj14,         &energy->coulomb14,
+        &energy->potential, &energy->kinetic,      &energy->total,
+        &energy->conserved, &energy->coulomb_gross};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        *values[i] *= out;
+    for (int i = 0; i < 9; i++)
+        energy->virial[i] *= out;
+    for (int d = 0; d < 3; d++)
+        energy->net_force[d] *= out / units->length_out;
+    energy->pressure_bar *= units->pressure_out;
+}
+
 int md_energy_check(const struct md_energy *energy)
 {
     if (isfinite(energy->potential) && isfinite(energy->kinetic))

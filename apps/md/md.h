@@ -194,6 +194,9 @@ int md_check_count(struct md_rank *rank);
 double md_trace(const double tensor[9]);
 double md_pressure_bar(double kinetic, const double virial[9], double volume_nm3);
 
+/* Energies, virial, pressure and forces as a file or a report in these units has them. */
+void md_energy_in_units(const struct md_units *units, struct md_energy *energy);
+
 /* ---- output.c ---- */
 /* Whether --out and --forces can be written, asked before a long run. */
 int md_check_outputs(const struct md_options *options);

@@ -149,7 +149,8 @@ static int report(const struct md_system *system, const struct md_options *optio
             2.0 * energy->kinetic / (system->degrees * md_units(system->units)->boltzmann);
     energy->has_pressure = !md_system_is_rigid(system);
     energy->pressure_bar = md_pressure_bar(energy->kinetic, energy->virial, system->volume_nm3);
-    md_report_energy(system, energy, &report);
+    report.energy = *energy;
+    md_energy_in_units(report.units, &report.energy);
     report.has_time = true;
     report.median_us = report.phase_us[PHASE_LOCAL] = spent_us;
     if (options->json)

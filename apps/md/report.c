@@ -48,27 +48,6 @@ void md_report_begin(const struct md_system *system, const struct md_options *op
     }
 }
 
-void md_report_energy(const struct md_system *system, const struct md_energy *energy,
-                      struct md_report *report)
-{
-    const struct md_units *units = md_units(system->units);
-    double out = units->energy_out, force_out = out / units->length_out;
-    struct md_energy *to = &report->energy;
-    *to = *energy;
-    double *const values[] = {&to->lj,        &to->coulomb,      &to->bond,
-                              &to->angle,     &to->dihedral,     &to->ryckaert_bellemans,
-                              &to->improper,  &to->lj14,         &to->coulomb14,
-                              &to->potential, &to->kinetic,      &to->total,
-                              &to->conserved, &to->coulomb_gross};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        *values[i] *= out;
-    for (int i = 0; i < 9; i++)
-        to->virial[i] *= out;
-    for (int d = 0; d < 3; d++)
-        to->net_force[d] *= force_out;
-    to->pressure_bar *= units->pressure_out;
-}
-
 enum word {
     WORD_PHASE,
     WORD_BYTES = WORD_PHASE + PHASE_COUNT,
@@ -149,7 +128,8 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     if (rank->gpu)
         report->device = md_gpu_device(rank);
     report->steps = rank->system.settings.steps;
-    md_report_energy(&rank->system, &rank->energy, report);
+    report->energy = rank->energy;
+    md_energy_in_units(report->units, &report->energy);
     double slope = md_slope_value(&rank->slope);
     report->has_drift = report->steps >= 100 && isfinite(slope);
     report->drift =

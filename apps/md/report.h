@@ -49,10 +49,6 @@ int md_report_make(struct md_rank *rank, struct md_report *report);
 void md_report_begin(const struct md_system *system, const struct md_options *options,
                      struct md_report *report);
 
-/* Takes over energies, in the units of the input. */
-void md_report_energy(const struct md_system *system, const struct md_energy *energy,
-                      struct md_report *report);
-
 void md_report_text(const struct md_report *report, FILE *stream);
 /* -ENOMEM, or -EIO when it could not be written. */
 int md_report_json(const struct md_report *report, FILE *stream);

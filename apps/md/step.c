@@ -42,7 +42,7 @@ static bool wants_energy(const struct md_rank *rank, int64_t step)
 
 static bool starts_list(const struct md_rank *rank, int64_t step)
 {
-    return step == 0 || rank->list_spent || step % rank->system.settings.nstlist == 0;
+    return !rank->domain.plan || rank->list_spent || step % rank->system.settings.nstlist == 0;
 }
 
 static bool couples_next(const struct md_rank *rank, int64_t step)
