@@ -15,7 +15,7 @@
 
 static int begin_settings(const char *name, struct md_settings *settings)
 {
-    char text[] = "comm-mode = linear\n";
+    char text[] = "integrator = md-vv\n";
     FILE *stream = fmemopen(text, strlen(text), "r");
     if (!stream)
         return leat_fail(-errno, "%s: %s", name, strerror(errno));

@@ -79,8 +79,10 @@ static int fetch(struct reader *reader)
     struct md_place *place = &reader->words.place;
     errno = 0;
     ssize_t length = getline(&reader->line, &reader->capacity, reader->stream);
-    if (length < 0)
-        return ferror(reader->stream) || errno == ENOMEM
+    // What stands before an error is part of a line.
+    bool broken = ferror(reader->stream) != 0;
+    if (length < 0 || broken)
+        return broken || errno == ENOMEM
                    ? leat_fail(errno ? -errno : -EIO, "%s: %s after line %d", place->file,
                                strerror(errno ? errno : EIO), place->line)
                    : 0;

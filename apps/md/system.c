@@ -296,9 +296,6 @@ int md_system_load(leat_job *job, const struct md_options *options, bool notes,
     if (settings->steps < 0)
         return leat_fail(-ENOTSUP, "%s: nsteps = %lld: a run without an end; use --steps",
                          settings->file, (long long)settings->steps);
-    // Until there is velocity Verlet.
-    if (options->data && settings->steps > 0)
-        return leat_fail(-ENOTSUP, "%s: a data file is only run with --steps 0", options->data);
     if (settings->nstlist < 1 && settings->steps > 0 && settings->integrator != MD_STEEPEST_DESCENT)
         return leat_fail(-ENOTSUP,
                          "%s: nstlist = %d: a list that is never rebuilt is only for --steps 0; "
