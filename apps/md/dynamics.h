@@ -52,11 +52,8 @@ int md_settle_step(const struct md_waters *waters, const int64_t *id, const doub
 /*
  * Takes the components along the rigid bonds out of v (three linear equations a water), keeping
  * momentum and angular momentum. Waters as md_settle leaves them; one without extent keeps its v.
- * Where virial is not NULL, the velocities are those after half of a step of dt_ps whose constraint
- * forces had been left out, and it gets their -1/2 sum x (x) f added.
  */
-void md_settle_velocities(const struct md_waters *waters, const double *x, double *v, double dt_ps,
-                          double *virial);
+void md_settle_velocities(const struct md_waters *waters, const double *x, double *v);
 
 /*
  * One leap-frog step: v = v_scale v + f kick / m, x += v dt, constrained (rigid may be NULL).
@@ -75,19 +72,18 @@ int md_leapfrog(struct md_atoms *atoms, const struct md_rigid *rigid, double kic
 /*
  * The first half of a velocity Verlet step's kick: v = v + f dt / 2m, without what the constraints
  * forbid at x (RATTLE: Andersen, J. Comput. Phys. 52 (1983) 24). Velocities are then those of the
- * full step. virial as in md_settle_velocities. Errors of md_constrain_velocities; v is then partly
- * changed.
+ * full step. Errors of md_constrain_velocities; v is then partly changed.
  */
-int md_verlet_arrive(struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
-                     double *virial);
+int md_verlet_arrive(struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps);
 
 /*
- * The constraints' virial of the first step, which nothing has arrived at: v has to be the full
- * step's and stays. Positions a step before are taken to be where v would have come from.
- * `scratch` is [3 * count].
+ * Adds the virial of the constraints, -1/2 sum x (x) f, in the half step that leaves the full step
+ * that v is of: what GROMACS reports. Those of the half step before are as far from the full step's
+ * on its other side. Only the virial changes. Errors of md_constrain_step. `scratch` is
+ * [3 * count].
  */
-int md_verlet_first(const struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
-                    double *scratch, double *virial);
+int md_verlet_virial(const struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
+                     double *scratch, double virial[9]);
 
 /* Sum of 1/2 m v v^T, and of m v and m, over home atoms, in index order. */
 void md_kinetic(const struct md_atoms *atoms, double ekin[9]);

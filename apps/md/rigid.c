@@ -116,10 +116,9 @@ int md_rigid_positions(const struct md_rigid *rigid, const int64_t *id, const do
     return error ? error : for_molecules(rigid, &task);
 }
 
-int md_rigid_velocities(const struct md_rigid *rigid, const int64_t *id, const double *x, double *v,
-                        double dt_ps, double *virial)
+int md_rigid_velocities(const struct md_rigid *rigid, const int64_t *id, const double *x, double *v)
 {
-    const struct task task = {VELOCITIES, id, x, v, dt_ps, virial};
-    md_settle_velocities(&rigid->waters, x, v, dt_ps, virial);
+    const struct task task = {VELOCITIES, id, x, v, 0.0, NULL};
+    md_settle_velocities(&rigid->waters, x, v);
     return for_molecules(rigid, &task);
 }

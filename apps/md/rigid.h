@@ -54,7 +54,7 @@ int md_rigid_step(const struct md_rigid *rigid, const int64_t *id, const double 
                   double dt_ps, double *virial);
 int md_rigid_positions(const struct md_rigid *rigid, const int64_t *id, const double *x_old,
                        double *x);
-int md_rigid_velocities(const struct md_rigid *rigid, const int64_t *id, const double *x, double *v,
-                        double dt_ps, double *virial);
+int md_rigid_velocities(const struct md_rigid *rigid, const int64_t *id, const double *x,
+                        double *v);
 
 #endif

@@ -409,19 +409,7 @@ static bool bond_impulses(const struct md_waters *waters, const struct vector r[
     return isfinite(impulse[0] + impulse[1] + impulse[2]);
 }
 
-static void add_impulses(const struct vector r[3], struct vector b, struct vector c, double factor,
-                         double *virial)
-{
-    const double at[2][3] = {{r[0].x, r[0].y, r[0].z}, {r[1].x, r[1].y, r[1].z}};
-    const double on[2][3] = {{b.x, b.y, b.z}, {c.x, c.y, c.z}};
-    for (int row = 0; row < 3; row++)
-        for (int column = 0; column < 3; column++)
-            virial[3 * row + column] +=
-                factor * (at[0][row] * on[0][column] + at[1][row] * on[1][column]);
-}
-
-void md_settle_velocities(const struct md_waters *waters, const double *x, double *v, double dt_ps,
-                          double *virial)
+void md_settle_velocities(const struct md_waters *waters, const double *x, double *v)
 {
     for (int water = 0; water < waters->count; water++) {
         int64_t o = 3 * (int64_t)waters->oxygen[water];
@@ -438,8 +426,5 @@ void md_settle_velocities(const struct md_waters *waters, const double *x, doubl
         add(v + o, scale(-1.0 / waters->mass_o_u, combine(1.0, b, 1.0, c)));
         add(v + o + 3, scale(1.0 / waters->mass_h_u, b));
         add(v + o + 6, scale(1.0 / waters->mass_h_u, c));
-        // A force is its impulse over half a step.
-        if (virial)
-            add_impulses(r, b, c, -1.0 / dt_ps, virial);
     }
 }

@@ -41,8 +41,8 @@ static int generate(struct md_rank *rank)
     struct md_atoms *atoms = &rank->domain.atoms;
     const struct md_settings *settings = &rank->system.settings;
     md_generate_velocities(atoms, settings->gen_temp_k, settings->gen_seed);
-    int error = md_agree(rank, md_rigid_velocities(&rank->domain.rigid, atoms->id, atoms->x_nm,
-                                                   atoms->v_nm_ps, settings->dt_ps, NULL));
+    int error = md_agree(
+        rank, md_rigid_velocities(&rank->domain.rigid, atoms->id, atoms->x_nm, atoms->v_nm_ps));
     if (!error && settings->remove_com)
         error = md_stop_centre(rank);
     if (error)
@@ -72,8 +72,7 @@ static int constrain(struct md_rank *rank)
     int error = md_rigid_positions(&rank->domain.rigid, atoms->id, atoms->x_nm, atoms->x_nm);
     if (error)
         return leat_fail_in(error, "the coordinates of %s", rank->options->gro);
-    return md_rigid_velocities(&rank->domain.rigid, atoms->id, atoms->x_nm, atoms->v_nm_ps,
-                               rank->system.settings.dt_ps, NULL);
+    return md_rigid_velocities(&rank->domain.rigid, atoms->id, atoms->x_nm, atoms->v_nm_ps);
 }
 
 int md_start(struct md_rank *rank)

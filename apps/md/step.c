@@ -110,12 +110,13 @@ static int move(struct md_rank *rank, struct md_terms *terms, double *heat)
 static int arrive(struct md_rank *rank, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
-    double dt_ps = rank->system.settings.dt_ps, *virial = terms ? terms->virial : NULL;
+    double dt_ps = rank->system.settings.dt_ps;
     int error = 0;
     if (rank->step > 0)
-        error = md_verlet_arrive(&domain->atoms, &domain->rigid, dt_ps, virial);
-    else if (virial)
-        error = md_verlet_first(&domain->atoms, &domain->rigid, dt_ps, domain->scratch, virial);
+        error = md_verlet_arrive(&domain->atoms, &domain->rigid, dt_ps);
+    if (!error && terms)
+        error =
+            md_verlet_virial(&domain->atoms, &domain->rigid, dt_ps, domain->scratch, terms->virial);
     md_kinetic(&domain->atoms, rank->ekin_after);
     memcpy(rank->ekin_before, rank->ekin_after, sizeof rank->ekin_before);
     md_clock_lap(&rank->clock, PHASE_UPDATE);

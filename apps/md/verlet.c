@@ -20,25 +20,23 @@ static void kick(const struct md_atoms *atoms, double dt_ps, double *v)
     }
 }
 
-int md_verlet_arrive(struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
-                     double *virial)
+int md_verlet_arrive(struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps)
 {
     kick(atoms, dt_ps, atoms->v_nm_ps);
-    return md_rigid_velocities(rigid, atoms->id, atoms->x_nm, atoms->v_nm_ps, dt_ps, virial);
+    return md_rigid_velocities(rigid, atoms->id, atoms->x_nm, atoms->v_nm_ps);
 }
 
-int md_verlet_first(const struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
-                    double *scratch, double *virial)
+int md_verlet_virial(const struct md_atoms *atoms, const struct md_rigid *rigid, double dt_ps,
+                     double *scratch, double virial[9])
 {
-    size_t count = 3 * (size_t)atoms->count;
     if (!md_rigid_any(rigid))
         return 0;
-    for (size_t k = 0; k < count; k++)
-        scratch[k] = -atoms->v_nm_ps[k];
-    int error = md_rigid_step(rigid, atoms->id, atoms->x_nm, scratch, dt_ps, NULL);
-    for (size_t k = 0; k < count; k++)
-        scratch[k] = -scratch[k];
+    memcpy(scratch, atoms->v_nm_ps, 3 * (size_t)atoms->count * sizeof *scratch);
     kick(atoms, dt_ps, scratch);
-    return error ? error
-                 : md_rigid_velocities(rigid, atoms->id, atoms->x_nm, scratch, dt_ps, virial);
+    double whole[9] = {0.0};
+    int error = md_rigid_step(rigid, atoms->id, atoms->x_nm, scratch, dt_ps, whole);
+    // The same change of momentum, in half the time.
+    for (int k = 0; !error && k < 9; k++)
+        virial[k] += 2.0 * whole[k];
+    return error;
 }

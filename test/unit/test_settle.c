@@ -355,7 +355,7 @@ static void test_no_waters_is_nothing_to_do(void **state)
     double before = virial[0];
     assert_int_equal(md_settle(&none, NULL, NULL, NULL, NULL, 0.0, virial), 0);
     assert_int_equal(md_settle_step(&none, NULL, NULL, NULL, 0.0, virial), 0);
-    md_settle_velocities(&none, NULL, NULL, 0.0, NULL);
+    md_settle_velocities(&none, NULL, NULL);
     assert_true(virial[0] == before && virial[8] == before);
 }
 
@@ -514,12 +514,12 @@ static void test_velocities_lose_their_parts_along_bonds(void **state)
     struct sample *sample = sample_new(0.1, 0.1633, 0.0, 16);
     double v[VALUES];
     memcpy(v, sample->v, sizeof v);
-    md_settle_velocities(&sample->waters, sample->old, v, 0.0, NULL);
+    md_settle_velocities(&sample->waters, sample->old, v);
     for (int w = 0; w < WATERS; w++)
         assert_true(along_bonds(sample->old + 9 * w, v + 9 * w) < 1e-15);
     double again[VALUES];
     memcpy(again, v, sizeof v);
-    md_settle_velocities(&sample->waters, sample->old, again, 0.0, NULL);
+    md_settle_velocities(&sample->waters, sample->old, again);
     for (int k = 0; k < VALUES; k++)
         assert_true(fabs(again[k] - v[k]) < 1e-14);
     free(sample);
@@ -533,7 +533,7 @@ static void test_projection_of_velocities_is_orthogonal(void **state)
     struct sample *sample = sample_new(tip3p_oh, tip3p_hh, 0.0, 17);
     double v[VALUES];
     memcpy(v, sample->v, sizeof v);
-    md_settle_velocities(&sample->waters, sample->old, v, 0.0, NULL);
+    md_settle_velocities(&sample->waters, sample->old, v);
     for (int w = 0; w < WATERS; w++) {
         double momentum[3] = {0.0}, angular[3] = {0.0}, work = 0.0, taken = 0.0;
         for (int i = 0; i < 3; i++) {
@@ -565,7 +565,7 @@ static void test_velocities_of_a_collapsed_water_stay(void **state)
         sample->old[9 * 7 + k] = 1.0;
     double v[VALUES];
     memcpy(v, sample->v, sizeof v);
-    md_settle_velocities(&sample->waters, sample->old, v, 0.0, NULL);
+    md_settle_velocities(&sample->waters, sample->old, v);
     assert_memory_equal(v + 9 * 7, sample->v + 9 * 7, 9 * sizeof *v);
     assert_true(along_bonds(sample->old + 9 * 8, v + 9 * 8) < 1e-15);
     free(sample);
