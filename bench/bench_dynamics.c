@@ -141,7 +141,9 @@ static void step(struct bench *bench, int kind)
         }
         md_kinetic(atoms, ekin);
     } else {
-        error = md_leapfrog(atoms, kind == 0 ? &bench->waters : NULL, dt_ps, 1.0, 1.0,
+        const struct md_rigid rigid = {.waters = bench->waters};
+        const double scale = 1.0;
+        error = md_leapfrog(atoms, kind == 0 ? &rigid : NULL, dt_ps, dt_ps, &scale, 1.0,
                             bench->scratch, virial, ekin);
     }
     if (error) {
