@@ -46,6 +46,7 @@ enum {
     OPTION_OUT,
     OPTION_FORCES,
     OPTION_ENERGIES,
+    OPTION_TRAJECTORY,
     OPTION_CHECKPOINT,
     OPTION_EVERY,
     OPTION_RESTART,
@@ -101,6 +102,10 @@ static const struct option_row rows[] = {
     {OPTION_FORCES, "forces", "FILE", "write the last step's forces, an atom a line, in kJ/mol/nm"},
     {OPTION_ENERGIES, "energies", "FILE",
      "write energies, temperature and pressure of each step of nstenergy, and the last, as .csv"},
+    {OPTION_TRAJECTORY, "trajectory", "FILE",
+     "write frames at the steps of nstxout, nstvout and nstfout, and the last: .trr, or as the "
+     "name "
+     "ends in it .gro"},
     {OPTION_CHECKPOINT, "checkpoint", "FILE",
      "write what the run can go on from, at the end and every so often; the one before is "
      "FILE.prev"},
@@ -320,6 +325,9 @@ static void read_option(struct option_reader *reader, struct request *request)
     case OPTION_FORCES:
         options->forces = reader->value;
         break;
+    case OPTION_TRAJECTORY:
+        options->trajectory = reader->value;
+        break;
     case OPTION_CHECKPOINT:
         options->checkpoint = reader->value;
         break;
@@ -427,9 +435,10 @@ static int check(struct option_reader *reader, const struct request *request)
                                      "one already; start it without `leat run`");
     if (options->oracle && options->out)
         return options_error(reader, "--oracle moves nothing, so there is nothing for --out");
-    if (options->oracle && (options->energies || options->checkpoint || options->restart))
-        return options_error(reader, "--oracle makes no steps; --energies, --checkpoint and "
-                                     "--restart are for these");
+    if (options->oracle &&
+        (options->energies || options->trajectory || options->checkpoint || options->restart))
+        return options_error(reader, "--oracle makes no steps; --energies, --trajectory, "
+                                     "--checkpoint and --restart are for these");
     return check_device(reader, request);
 }
 

@@ -68,6 +68,7 @@ static const struct place of_job[] = {
     PLACE("slope.stt", REAL, 1, slope.stt),
     PLACE("slope.sty", REAL, 1, slope.sty),
     PLACE("energies.bytes", WIDE, 1, files.energies_bytes),
+    PLACE("trajectory.bytes", WIDE, 1, files.trajectory_bytes),
 };
 
 static const struct place of_rank[] = {

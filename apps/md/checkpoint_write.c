@@ -33,7 +33,9 @@ bool md_checkpoint_due(const struct md_rank *rank)
 {
     const struct md_settings *settings = &rank->system.settings;
     int64_t step = rank->step;
-    if (!rank->files.checkpoint || settings->steps < 1 || step == rank->files.checkpoint_step)
+    // A list that is made before its time is no place to begin: the run would not come to it again.
+    if (!rank->files.checkpoint || settings->steps < 1 || step % settings->nstlist != 0 ||
+        step == rank->files.checkpoint_step)
         return false;
     return crosses(step, step - settings->nstlist, rank->options->checkpoint_every) ||
            step > settings->steps - settings->nstlist;
@@ -233,6 +235,8 @@ static int replace(struct md_rank *rank, const struct md_checkpoint_head *head)
 static int settle_files(struct md_rank *rank)
 {
     int error = rank->gpu ? md_gpu_receive(rank) : 0;
+    if (!error)
+        error = md_trajectory_sync(rank);
     return error ? error : md_energies_sync(rank);
 }
 

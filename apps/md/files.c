@@ -27,12 +27,14 @@ int md_files_begin(struct md_rank *rank)
 
 int md_files_open(struct md_rank *rank)
 {
-    return md_energies_open(rank, rank->options->restart ? rank->files.energies_bytes : 0);
+    int error = md_energies_open(rank, rank->options->restart ? rank->files.energies_bytes : 0);
+    return error ? error : md_trajectory_open(rank);
 }
 
 int md_files_close(struct md_rank *rank)
 {
-    return md_energies_close(rank);
+    int error = md_trajectory_close(rank), other = md_energies_close(rank);
+    return error ? error : other;
 }
 
 void md_files_end(struct md_rank *rank)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run writes while it goes: energies, row by row.
+ * What a run writes while it goes: energies row by row, frames of a trajectory, checkpoints.
  *
  * Rank 0 has the files open. An error of one of them names the file and the byte, and ends the run.
  */
@@ -12,16 +12,20 @@
 #include <stdio.h>
 
 struct md_rank;
+struct md_options;
+struct md_trajectory;
 
 /* Begun by {0}. */
 struct md_files {
-    FILE *energies;          /* rank 0, with --energies */
-    uint64_t energies_bytes; /* written so far */
-    char *checkpoint;        /* --checkpoint, behind symbolic links; NULL: none */
-    int64_t checkpoint_step; /* of the last that is in place; -1: none */
-    bool checkpoint_good;    /* what is there under its name is known to be whole */
-    bool other_ranks;        /* the run goes on on another number of them than it had */
-    unsigned char *section;  /* of a checkpoint */
+    FILE *energies;                   /* rank 0, with --energies */
+    uint64_t energies_bytes;          /* written so far */
+    struct md_trajectory *trajectory; /* rank 0, with --trajectory */
+    uint64_t trajectory_bytes;        /* written, or on their way */
+    char *checkpoint;                 /* --checkpoint, behind symbolic links; NULL: none */
+    int64_t checkpoint_step;          /* of the last that is in place; -1: none */
+    bool checkpoint_good;             /* what is there under its name is known to be whole */
+    bool other_ranks;                 /* the run goes on on another number of them than it had */
+    unsigned char *section;           /* of a checkpoint */
     uint64_t section_capacity;
 };
 
@@ -33,6 +37,21 @@ int md_files_open(struct md_rank *rank);
 /* Until all of it is on its way to the device. */
 int md_files_close(struct md_rank *rank);
 void md_files_end(struct md_rank *rank);
+
+/* ---- trajectory.c ---- */
+/* What the frame of that step holds (enum md_wanted), the same on all ranks; 0: there is none. */
+int md_trajectory_wants(const struct md_rank *rank, int64_t step);
+/* Whether names of atoms are written, which rank 0 has to keep then. */
+bool md_trajectory_needs_labels(const struct md_options *options);
+/* A new file, or with --restart the one that is there, cut where the checkpoint says. */
+int md_trajectory_open(struct md_rank *rank);
+/* The step at hand, where it wants one; on a GPU after md_gpu_home_forces. Rank 0 returns before
+ * it is written: an error of that is told by the next call that waits, naming file and offset.
+ * Collective. */
+int md_trajectory_add(struct md_rank *rank);
+/* What has been added is on the device when it returns. */
+int md_trajectory_sync(struct md_rank *rank);
+int md_trajectory_close(struct md_rank *rank);
 
 /* ---- energies.c ---- */
 /* Begins the file with the names of its columns, or goes on at byte `from` of the one that is

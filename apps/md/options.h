@@ -40,6 +40,7 @@ struct md_options {
     const char *out;                  /* .gro of the last step, or NULL */
     const char *forces;               /* text of the last step's forces, or NULL */
     const char *energies;             /* table of energies, or NULL */
+    const char *trajectory;           /* .gro or else .trr, or NULL */
     const char *checkpoint, *restart; /* NULL: none is written, or the run begins anew */
     int64_t checkpoint_every;         /* steps; 0: at the end only */
     bool oracle, stats, json;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files: the last step's coordinates and forces, brought together on rank 0.
 //
-// Each rank publishes its atoms in a region with a name; rank 0 looks at one after the other and
-// sorts by the atoms' numbers. Advantage: rank 0 pulls, so it needs room for one copy of the system
-// and nobody sends anything. Disadvantage: rank 0 does all the work; fine once a run, no way to
-// write a trajectory.
+// Advantage: rank 0 holds one copy of the system, and only where it is asked for. Disadvantage: a
+// system that does not fit into one rank's memory cannot be written like this.
 
 #include "core/error.h"
 #include "core/writable.h"
+#include "md/collect.h"
 #include "md/md.h"
 
 #include <errno.h>
@@ -15,19 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define REGION_NAME "md.collect"
-
-struct record {
-    int64_t id;
-    double x[3], v[3], f[3];
-};
-
-struct parcel {
-    int64_t count;
-    int64_t unused[7]; // records start on a line of their own
-    struct record record[];
-};
 
 static int check_output(const char *option, const char *path)
 {
@@ -44,31 +30,9 @@ int md_check_outputs(const struct md_options *options)
         error = check_output("--forces", options->forces);
     if (!error)
         error = check_output("--energies", options->energies);
+    if (!error)
+        error = check_output("--trajectory", options->trajectory);
     return error ? error : check_output("--checkpoint", options->checkpoint);
-}
-
-static int publish(struct md_rank *rank, leat_region **region)
-{
-    const struct md_atoms *atoms = &rank->domain.atoms;
-    leat_region_options options = {.size = sizeof options, .name = REGION_NAME};
-    options.bytes = sizeof(struct parcel) + (uint64_t)atoms->count * sizeof(struct record);
-    int error = leat_region_alloc(rank->job, &options, region);
-    if (error)
-        return error;
-    leat_region_info info = {.size = sizeof info};
-    error = leat_region_info_get(*region, &info);
-    if (error)
-        return error;
-    struct parcel *parcel = info.address;
-    parcel->count = atoms->count;
-    for (int64_t i = 0; i < atoms->count; i++) {
-        struct record *record = &parcel->record[i];
-        record->id = atoms->id[i];
-        memcpy(record->x, atoms->x_nm + 3 * i, sizeof record->x);
-        memcpy(record->v, atoms->v_nm_ps + 3 * i, sizeof record->v);
-        memcpy(record->f, atoms->f + 3 * i, sizeof record->f);
-    }
-    return 0;
 }
 
 static int make_room(struct md_rank *rank)
@@ -88,64 +52,28 @@ static int make_room(struct md_rank *rank)
     return 0;
 }
 
-static int sort_parcel(struct md_rank *rank, int from, const struct parcel *parcel)
+static int keep_atom(void *user, int64_t id, const double *x_nm, const double *v_nm_ps,
+                     const double *f)
 {
+    struct md_rank *rank = user;
     struct gro *gro = rank->system.input;
-    for (int64_t i = 0; i < parcel->count; i++) {
-        const struct record *record = &parcel->record[i];
-        if (record->id < 0 || record->id >= rank->system.atom_count)
-            return leat_fail(-EBADMSG,
-                             "rank %d has an atom of number %lld; this is a fault of the "
-                             "program",
-                             from, (long long)record->id + 1);
-        int64_t id = md_system_number(&rank->system, record->id);
-        if (rank->options->out) {
-            memcpy(gro->x_nm + 3 * id, record->x, sizeof record->x);
-            memcpy(gro->v_nm_ps + 3 * id, record->v, sizeof record->v);
-        }
-        if (rank->forces)
-            memcpy(rank->forces + 3 * id, record->f, sizeof record->f);
-    }
+    if (x_nm)
+        memcpy(gro->x_nm + 3 * id, x_nm, 3 * sizeof *x_nm);
+    if (v_nm_ps)
+        memcpy(gro->v_nm_ps + 3 * id, v_nm_ps, 3 * sizeof *v_nm_ps);
+    if (f)
+        memcpy(rank->forces + 3 * id, f, 3 * sizeof *f);
     return 0;
-}
-
-static int fetch_from(struct md_rank *rank, int from, leat_region *own)
-{
-    leat_region_options options = {.size = sizeof options, .name = REGION_NAME, .owner = from};
-    leat_region *view = NULL;
-    int error = from == rank->rank ? 0 : leat_region_register(rank->job, &options, &view);
-    if (error)
-        return error;
-    leat_region_info info = {.size = sizeof info};
-    error = leat_region_info_get(view ? view : own, &info);
-    if (!error && !info.address)
-        error = leat_fail(-EHOSTUNREACH, "rank 0 cannot read the atoms of rank %d (path %s)", from,
-                          info.path);
-    if (!error)
-        error = sort_parcel(rank, from, info.address);
-    leat_region_free(view);
-    return error;
 }
 
 int md_collect(struct md_rank *rank)
 {
-    if (!rank->options->out && !rank->options->forces)
+    const struct md_options *options = rank->options;
+    int wanted = (options->out ? MD_WANT_X | MD_WANT_V : 0) | (options->forces ? MD_WANT_F : 0);
+    if (!wanted)
         return 0;
-    leat_region *region = NULL;
-    int error = rank->gpu ? md_gpu_receive(rank) : 0;
-    if (!error && rank->gpu)
-        error = md_gpu_receive_forces(rank);
-    if (!error)
-        error = publish(rank, &region);
-    error = md_agree(rank, error);
-    if (!error && rank->rank == 0)
-        error = make_room(rank);
-    for (int from = 0; !error && rank->rank == 0 && from < rank->rank_count; from++)
-        error = fetch_from(rank, from, region);
-    // Nobody takes its atoms back before rank 0 has seen them.
-    error = md_agree(rank, error);
-    leat_region_free(region);
-    return error;
+    const struct md_taker taker = {keep_atom, rank};
+    return md_collect_atoms(rank, rank->rank == 0 ? make_room(rank) : 0, wanted, &taker);
 }
 
 int md_write_forces(const char *path, const struct md_system *system, const double *forces)

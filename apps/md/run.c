@@ -53,7 +53,8 @@ static int loop(struct md_rank *rank)
 static void drop_input(struct md_rank *rank)
 {
     struct gro *gro = rank->system.input;
-    bool keep = rank->rank == 0 && rank->options->out;
+    bool keep =
+        rank->rank == 0 && (rank->options->out || md_trajectory_needs_labels(rank->options));
     if (!keep) {
         gro_free(gro);
         rank->system.input = NULL;

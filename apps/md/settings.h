@@ -29,12 +29,13 @@ struct md_settings {
     double dt_ps;                  /* dt, default 0.001 */
     int64_t steps;                 /* nsteps, default 0 */
     int nstlist;                   /* default 10; 0 becomes "never rebuild" only for --steps 0 */
-    int nstcalcenergy, nstenergy;  /* defaults 100, 1000; at most nstenergy, a multiple of it */
-    int nstcomm;                   /* default 100; 0 with comm-mode = none */
-    int nsttcouple;                /* -1 (the default) becomes 10, as in GROMACS */
-    double rcoulomb_nm, rvdw_nm;   /* defaults 1.0; the two have to be equal */
-    double rlist_nm;               /* used only when the tolerance is negative */
-    double epsilon_r, epsilon_rf;  /* defaults 1, 0 (0 means infinite for epsilon-rf) */
+    int64_t nstxout, nstvout, nstfout; /* steps from frame to frame; 0, the default: none */
+    int nstcalcenergy, nstenergy;      /* defaults 100, 1000; at most nstenergy, a multiple of it */
+    int nstcomm;                       /* default 100; 0 with comm-mode = none */
+    int nsttcouple;                    /* -1 (the default) becomes 10, as in GROMACS */
+    double rcoulomb_nm, rvdw_nm;       /* defaults 1.0; the two have to be equal */
+    double rlist_nm;                   /* used only when the tolerance is negative */
+    double epsilon_r, epsilon_rf;      /* defaults 1, 0 (0 means infinite for epsilon-rf) */
     enum md_modifier vdw_modifier;
     double verlet_buffer_tolerance; /* kJ/mol/ps/atom a pair, default 0.005 */
     enum md_thermostat tcoupl;
@@ -62,8 +63,9 @@ struct md_settings {
  * contradictory or repeated one -EINVAL (also where GROMACS would only warn); a missing file its
  * errno. Each names file, line and keyword in the error detail. What belongs to an option that is
  * off (tau-p, pme-order, pull-..., ...) and output and bookkeeping keys with no effect here
- * (nstlog, nstxout, title, ...) are accepted. constraint-algorithm, shake-tol and lincs-order ask
- * for no more than MD_RIGID_TOLERANCE gives. A minimisation has neither thermostat nor velocities.
+ * (nstlog, nstcheckpoint, title, ...) are accepted. constraint-algorithm, shake-tol and lincs-order
+ * ask for no more than MD_RIGID_TOLERANCE gives. A minimisation has neither thermostat nor
+ * velocities.
  */
 int md_settings_read(const char *path, struct md_settings *settings);
 

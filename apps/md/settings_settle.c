@@ -273,9 +273,9 @@ static void settle_seeds(struct context *context)
 static void settle_output(struct context *context)
 {
     const struct md_raw_settings *raw = context->raw;
-    if (raw->nstxout > 0 || raw->nstvout > 0 || raw->nstfout > 0 || raw->nstxout_compressed > 0)
-        note(context, "no trajectory is written, whatever nstxout, nstvout, nstfout and "
-                      "nstxout-compressed say; --out has the last step");
+    if (raw->nstxout_compressed > 0)
+        note(context, "no compressed trajectory is written, whatever nstxout-compressed says; "
+                      "--trajectory has frames of nstxout, nstvout and nstfout");
 }
 
 // "-Ia -I b" becomes "a:b".

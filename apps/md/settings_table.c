@@ -63,9 +63,9 @@ const struct md_option md_options[] = {
     // Output.
     NUMBER("nstcalcenergy", MD_INT, out.nstcalcenergy, -1),
     NUMBER("nstenergy", MD_INT, out.nstenergy, 0),
-    NUMBER("nstxout", MD_INT64, nstxout, -HUGE_VAL),
-    NUMBER("nstvout", MD_INT64, nstvout, -HUGE_VAL),
-    NUMBER("nstfout", MD_INT64, nstfout, -HUGE_VAL),
+    NUMBER("nstxout", MD_INT64, out.nstxout, -HUGE_VAL),
+    NUMBER("nstvout", MD_INT64, out.nstvout, -HUGE_VAL),
+    NUMBER("nstfout", MD_INT64, out.nstfout, -HUGE_VAL),
     NUMBER("nstxout-compressed nstxtcout", MD_INT64, nstxout_compressed, -HUGE_VAL),
     IGNORED("nstlog nstcheckpoint energygrps"),
     IGNORED("compressed-x-precision xtc-precision"),

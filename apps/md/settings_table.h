@@ -25,7 +25,7 @@ struct md_raw_settings {
     struct md_settings out;
     int integrator, cutoff_scheme, pbc, comm_mode, coulombtype, coulomb_modifier, vdwtype;
     int vdw_modifier, tcoupl, constraints, gen_vel, continuation;
-    int64_t nstxout, nstvout, nstfout, nstxout_compressed; /* for a note only */
+    int64_t nstxout_compressed; /* for a note only */
     char include[512];
     char tc_groups[1024], tau_t[512], ref_t[512];
 };

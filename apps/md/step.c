@@ -61,7 +61,8 @@ static bool stops_centre(const struct md_rank *rank, int64_t step)
 static bool ends_run(const struct md_rank *rank, int64_t step)
 {
     return wants_energy(rank, step) || couples_next(rank, step) || stops_centre(rank, step) ||
-           starts_list(rank, step + 1) || rank->system.skin_nm > 0.0;
+           starts_list(rank, step + 1) || rank->system.skin_nm > 0.0 ||
+           md_trajectory_wants(rank, step);
 }
 
 static bool is_verlet(const struct md_rank *rank)
@@ -214,9 +215,17 @@ static int move_on_gpu(struct run *run, uint32_t choice)
     double factor[MD_GROUPS_MAX];
     thermostat(rank, factor, &run->heat);
     int error = md_gpu_move(rank, factor[0], choice);
-    if (error || !choice)
+    if (error || !(choice & (MD_GPU_STEP_TERMS | MD_GPU_STEP_KINETIC)))
         return error;
     return md_gpu_terms(rank, true, run->want ? &run->terms : NULL);
+}
+
+// What the device adds up in this move.
+static uint32_t sums_of_move(const struct run *run, bool last)
+{
+    return run->want && last                                  ? MD_GPU_STEP_TERMS
+           : last && couples_next(run->rank, run->rank->step) ? MD_GPU_STEP_KINETIC
+                                                              : 0;
 }
 
 // Coordinates to the ghosts, forces of pairs, and theirs back.
@@ -246,12 +255,9 @@ static int step_on_gpu(struct run *run, bool refresh, bool last, bool sampled)
         return error;
     if (run->stay && last) {
         error = md_gpu_home_forces(rank, want);
-        return error ? error : md_gpu_terms(rank, false, &run->terms);
+        return error || !want ? error : md_gpu_terms(rank, false, &run->terms);
     }
-    uint32_t choice = want                                     ? MD_GPU_STEP_TERMS
-                      : last && couples_next(rank, rank->step) ? MD_GPU_STEP_KINETIC
-                                                               : 0;
-    error = move_on_gpu(run, choice);
+    error = move_on_gpu(run, sums_of_move(run, last));
     if (!error)
         error = md_gpu_mark(rank, sampled, PHASE_UPDATE);
     if (error || last)
@@ -305,19 +311,21 @@ static int depart(struct md_rank *rank)
     return error;
 }
 
-// The last step of all is collected before its positions move on.
-static int end_last(struct md_rank *rank, struct run *run)
+// A step of which atoms are collected: before their positions move on.
+static int end_collected(struct md_rank *rank, struct run *run)
 {
-    int error = md_collect(rank);
+    int error = md_trajectory_add(rank);
+    if (!error && is_last(rank, rank->step))
+        error = md_collect(rank);
     // A run of no steps is one look at the coordinates as they stand.
     if (!error && rank->system.settings.steps == 0) {
         error = md_energy_sum(rank, &run->terms, 0.0);
         return error ? error : md_energies_add(rank);
     }
     if (!error && rank->gpu)
-        error = move_on_gpu(run, MD_GPU_STEP_TERMS | MD_GPU_STEP_STORED);
+        error = move_on_gpu(run, sums_of_move(run, true) | MD_GPU_STEP_STORED);
     else if (!error && !is_verlet(rank))
-        error = move(rank, &run->terms, &run->heat);
+        error = move(rank, run->want ? &run->terms : NULL, &run->heat);
     return error ? error : sum_up(rank, run);
 }
 
@@ -353,13 +361,13 @@ int md_steps(struct md_rank *rank)
     while (!fresh && !ends_run(rank, rank->step + (int64_t)run.count - 1))
         run.count++;
     int64_t last = rank->step + (int64_t)run.count - 1;
-    run.stay = is_last(rank, last);
+    run.stay = is_last(rank, last) || md_trajectory_wants(rank, last);
     run.want = wants_energy(rank, last);
     error = rank->gpu ? run_on_gpu(&run, !fresh) : run_halo(rank, &run, !fresh);
     if (error)
         return error;
-    error = run.stay ? end_last(rank, &run) : sum_up(rank, &run);
-    if (!error && !run.stay && is_verlet(rank))
+    error = run.stay ? end_collected(rank, &run) : sum_up(rank, &run);
+    if (!error && !is_last(rank, last) && is_verlet(rank))
         error = depart(rank);
     if (error)
         return error;

@@ -43,8 +43,13 @@ static int read_topology(const struct md_options *options, struct md_system *sys
     return error;
 }
 
-static void print_notes(const struct md_settings *settings)
+static void print_notes(const struct md_options *options, const struct md_settings *settings)
 {
+    if (!options->trajectory &&
+        (settings->nstxout > 0 || settings->nstvout > 0 || settings->nstfout > 0))
+        leat_log(LOG_WARN, LOG_WARN, -1,
+                 "%s asks for a trajectory, which is written with --trajectory only",
+                 settings->file);
     const char *line = settings->notes;
     while (*line) {
         size_t length = strcspn(line, "\n");
@@ -150,7 +155,7 @@ static int read_gromacs(leat_job *job, const struct md_options *options, bool no
         return leat_fail(-EINVAL, "%s has %lld atoms; from 1 to %d are supported", options->top,
                          (long long)system->topology->atom_count, INT_MAX / 3);
     if (notes) {
-        print_notes(&system->settings);
+        print_notes(options, &system->settings);
         compare_names(options, system);
     }
     return 0;

@@ -57,4 +57,16 @@ void gro_free(struct gro *gro);
  */
 int gro_write(const char *path, const struct gro *gro, int decimals);
 
+/* ---- Lines in memory, for frames of which atoms come in any order ---- */
+
+#define GRO_BOX_BYTES 512
+
+/* Of an atom's line with its end, for `decimals` as above. */
+unsigned int gro_atom_bytes(int decimals, bool velocities);
+/* Exactly so many; v_nm_ps NULL: without. -ERANGE as gro_write. */
+int gro_put_atom(const struct gro_label *label, int64_t atom, const double *x_nm,
+                 const double *v_nm_ps, int decimals, char *to);
+/* The box line with its end, into GRO_BOX_BYTES; gives its length. -ERANGE. */
+int gro_put_box(const double box_nm[3][3], int decimals, char *to);
+
 #endif

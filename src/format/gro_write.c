@@ -20,10 +20,16 @@
 #include <unistd.h>
 
 enum { DECIMALS_MAX = 15 };
+#define BOX_MOST_NM 1e15
+
+unsigned int gro_atom_bytes(int decimals, bool velocities)
+{
+    return (unsigned int)(20 + (velocities ? 6 : 3) * (decimals + 5) + 1);
+}
 
 // One number, which has to keep to its column: readers go by columns, not by blanks.
-static int print_number(FILE *file, const struct gro *gro, int64_t atom, const char *what,
-                        double value, int decimals, int width)
+static int put_number(const struct gro_label *label, int64_t atom, const char *what, double value,
+                      int decimals, int width, char *to)
 {
     char text[400];
     int length = snprintf(text, sizeof text, "%*.*f", width, decimals, value);
@@ -31,47 +37,69 @@ static int print_number(FILE *file, const struct gro *gro, int64_t atom, const c
         return leat_fail(-ERANGE,
                          "atom %lld (%s %s): the %s %g does not fit a .gro column of %d "
                          "characters with %d decimals",
-                         (long long)atom + 1, gro->labels[atom].residue_name,
-                         gro->labels[atom].atom_name, what, value, width, decimals);
-    fputs(text, file);
+                         (long long)atom + 1, label->residue_name, label->atom_name, what, value,
+                         width, decimals);
+    memcpy(to, text, (size_t)width);
     return 0;
 }
 
-static int print_atom(FILE *file, const struct gro *gro, int64_t atom, int decimals)
+int gro_put_atom(const struct gro_label *label, int64_t atom, const double *x_nm,
+                 const double *v_nm_ps, int decimals, char *to)
 {
-    const struct gro_label *label = &gro->labels[atom];
     int residue = (int)(((int64_t)label->residue % 100000 + 100000) % 100000);
-    fprintf(file, "%5d%-5.5s%5.5s%5d", residue, label->residue_name, label->atom_name,
-            (int)((atom + 1) % 100000));
-    int error = 0;
-    for (int axis = 0; axis < 3 && !error; axis++)
-        error = print_number(file, gro, atom, "coordinate", gro->x_nm[3 * atom + axis], decimals,
-                             decimals + 5);
-    for (int axis = 0; axis < 3 && !error && gro->has_velocities; axis++)
-        error = print_number(file, gro, atom, "velocity", gro->v_nm_ps[3 * atom + axis],
-                             decimals + 1, decimals + 5);
-    putc('\n', file);
+    int width = decimals + 5, error = 0;
+    char text[32];
+    snprintf(text, sizeof text, "%5d%-5.5s%5.5s%5d", residue, label->residue_name, label->atom_name,
+             (int)((atom + 1) % 100000));
+    memcpy(to, text, 20);
+    to += 20;
+    for (int axis = 0; axis < 3 && !error; axis++, to += width)
+        error = put_number(label, atom, "coordinate", x_nm[axis], decimals, width, to);
+    for (int axis = 0; axis < 3 && !error && v_nm_ps; axis++, to += width)
+        error = put_number(label, atom, "velocity", v_nm_ps[axis], decimals + 1, width, to);
+    if (!error)
+        *to = '\n';
     return error;
 }
 
-static int print_box(FILE *file, const struct gro *gro, int decimals)
+int gro_put_box(const double box_nm[3][3], int decimals, char *to)
 {
     static const int row[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2};
     static const int column[9] = {0, 1, 2, 1, 2, 0, 2, 0, 1};
-    int count = 3;
+    int count = 3, used = 0;
     for (int i = 0; i < 9; i++) {
-        double value = gro->box_nm[row[i]][column[i]];
-        if (!isfinite(value))
-            return leat_fail(-ERANGE, "the box holds %g, which is not finite", value);
+        double value = box_nm[row[i]][column[i]];
+        if (!(fabs(value) < BOX_MOST_NM))
+            return leat_fail(-ERANGE, "the box holds %g, which is not finite or too long", value);
         if (i >= 3 && value != 0)
             count = 9;
     }
     int precision = decimals > 5 ? decimals : 5;
     for (int i = 0; i < count; i++)
-        fprintf(file, "%s%*.*f", i ? " " : "", precision + 4 + !i, precision,
-                gro->box_nm[row[i]][column[i]]);
-    putc('\n', file);
-    return 0;
+        used += snprintf(to + used, GRO_BOX_BYTES - (size_t)used, "%s%*.*f", i ? " " : "",
+                         precision + 4 + !i, precision, box_nm[row[i]][column[i]]);
+    to[used] = '\n';
+    return used + 1;
+}
+
+static int print_atom(FILE *file, const struct gro *gro, int64_t atom, int decimals)
+{
+    char line[160];
+    unsigned int bytes = gro_atom_bytes(decimals, gro->has_velocities);
+    int error = gro_put_atom(&gro->labels[atom], atom, gro->x_nm + 3 * atom,
+                             gro->has_velocities ? gro->v_nm_ps + 3 * atom : NULL, decimals, line);
+    if (!error)
+        fwrite(line, 1, bytes, file);
+    return error;
+}
+
+static int print_box(FILE *file, const struct gro *gro, int decimals)
+{
+    char line[GRO_BOX_BYTES];
+    int bytes = gro_put_box((const double(*)[3])gro->box_nm, decimals, line);
+    if (bytes > 0)
+        fwrite(line, 1, (size_t)bytes, file);
+    return bytes < 0 ? bytes : 0;
 }
 
 static int print_frame(FILE *file, const struct gro *gro, int decimals)

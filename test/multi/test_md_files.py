@@ -2,10 +2,14 @@
 """Files that `leat md` writes while it goes: which steps they hold, and what becomes of errors."""
 import csv
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import faults  # noqa: E402
+import inputs  # noqa: E402
 import leat_md  # noqa: E402
+import trr  # noqa: E402
 
 
 def rows_of(path):
@@ -41,6 +45,78 @@ def test_a_full_disk_is_named(directory):
         done = leat_md.Run(directory, leat_md.water(), "-n", ranks, "--steps", 0,
                            "--energies", "/dev/full")
         assert done.status == 1 and "/dev/full: at byte 0: No space left" in done.err, done.err
+
+
+PACES = {"nstlist": 10, "nstxout": 8, "nstvout": 12, "nstfout": 18, "nstcalcenergy": 10}
+
+
+def paced(directory, **changed):
+    gro, top, mdp = leat_md.water()
+    return gro, top, leat_md.with_settings(mdp, pathlib.Path(directory) / "run.mdp",
+                                           **{**PACES, **changed})
+
+
+def test_frames_come_at_their_steps_and_change_nothing(directory):
+    files = paced(directory)
+    for options in (("-n", 1), ("-n", 2, "--precision", "double"),
+                    ("-n", 2, "--device", "emulated")):
+        run = (*options, "--steps", 30)
+        plain = leat_md.run(directory, files, *run)
+        done = leat_md.run(directory, files, *run, "--trajectory", "run.trr")
+        assert done.report()["energy"] == plain.report()["energy"], options
+        assert done.forces == plain.forces, options
+        found = [(step, "".join(name for name in "xvf" if name in arrays))
+                 for step, _, arrays in trr.frames(pathlib.Path(directory) / "run.trr")]
+        assert found == [(0, "xvf"), (8, "x"), (12, "v"), (16, "x"), (18, "f"), (24, "xv"),
+                         (30, "xv")], found
+        bytes_ = (pathlib.Path(directory) / "run.trr").stat().st_size
+        carried = {path["path"]: path["bytes"] for path in done.report()["paths"]}
+        assert carried["buffered"] >= bytes_, (carried, bytes_)
+
+
+def test_the_last_frame_is_the_last_step(directory):
+    done = leat_md.run(directory, paced(directory, nstfout=15), "-n", 2, "--steps", 30,
+                       "--precision", "double", "--trajectory", "run.trr", "--out", "out.gro")
+    step, _, arrays = trr.frames(pathlib.Path(directory) / "run.trr")[-1]
+    assert step == 30
+    forces = [value for force in done.forces for value in force]
+    assert all(abs(a - b) <= 1e-13 * abs(b) for a, b in zip(arrays["f"], forces))
+    lines = (pathlib.Path(directory) / "out.gro").read_text(encoding="utf-8").splitlines()[2:-1]
+    x = [float(line[20 + 8 * d:28 + 8 * d]) for line in lines for d in range(3)]
+    v = [float(line[44 + 8 * d:52 + 8 * d]) for line in lines for d in range(3)]
+    assert all(abs(a - b) <= 5.001e-4 for a, b in zip(arrays["x"], x))
+    assert all(abs(a - b) <= 5.001e-5 for a, b in zip(arrays["v"], v))
+
+
+def test_frames_of_gro_follow_one_another(directory):
+    for ranks in (1, 3):
+        leat_md.run(directory, paced(directory), "-n", ranks, "--steps", 30, "--trajectory",
+                    "run.gro", "--out", "out.gro")
+        text = (pathlib.Path(directory) / "run.gro").read_text(encoding="utf-8").splitlines()
+        frames = [text[at:at + 3003] for at in range(0, len(text), 3003)]
+        assert [frame[0].split("step=")[1].strip() for frame in frames] == ["0", "8", "16", "24",
+                                                                            "30"]
+        assert [len(frame[2]) for frame in frames] == [68, 44, 44, 68, 68]
+        last = (pathlib.Path(directory) / "out.gro").read_text(encoding="utf-8").splitlines()
+        assert frames[-1][1:] == last[1:]
+
+
+def test_a_trajectory_that_is_asked_for_and_not_written_is_noted(directory):
+    files = inputs.argon(directory, nsteps="2", nstxout="1")
+    assert "written with --trajectory only" in leat_md.Run(directory, files).err
+    done = leat_md.Run(directory, files, "--trajectory", "run.trr")
+    assert done.status == 0 and not done.err, done.err
+
+
+def test_an_error_of_writing_frames_names_file_and_byte(directory):
+    files = inputs.argon(directory, nsteps="40", nstxout="1")
+    library = faults.library(directory)
+    for ranks in (1, 2):
+        done = leat_md.Run(directory, files, "-n", ranks, "--rank-threads", "--trajectory",
+                           "run.trr", env={"LD_PRELOAD": library, "FAULT": "pwrite run.trr 9 28"})
+        assert done.status == 1, done.err
+        assert re.search(r"run.trr: cannot write \d+ bytes at offset \d+: No space left", done.err), \
+            done.err
 
 
 if __name__ == "__main__":

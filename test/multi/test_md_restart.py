@@ -9,18 +9,21 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import faults  # noqa: E402
 import inputs  # noqa: E402
 import leat_md  # noqa: E402
 from md_device import SUMS  # noqa: E402
 
 DOUBLE = ("--precision", "double")
-FILES = ("--energies", "energies.csv", "--checkpoint", "run.cpt", "--checkpoint-every", 20)
+FILES = ("--energies", "energies.csv", "--trajectory", "run.trr", "--checkpoint", "run.cpt",
+         "--checkpoint-every", 20)
 
 
 def coupled(directory, **changed):
     """The shipped water with a thermostat, and sums and lists each at their own pace."""
     gro, top, mdp = leat_md.water()
-    settings = {**SUMS, "nstenergy": 15, "nstlist": 10, **changed}
+    settings = {**SUMS, "nstenergy": 15, "nstlist": 10, "nstxout": 7, "nstvout": 10,
+                "nstfout": 15, **changed}
     return gro, top, leat_md.with_settings(mdp, pathlib.Path(directory) / "run.mdp", **settings)
 
 
@@ -48,7 +51,7 @@ def outcome(directory, files, *options):
     return {"energies": (report["energy"], report["virial"], report["drift_kj_mol_ps_atom"]),
             "forces": pathlib.Path(done.forces_path).read_text(encoding="utf-8"),
             **{name: (directory / name).read_bytes()
-               for name in ("out.gro", "energies.csv", "run.cpt")}}
+               for name in ("out.gro", "energies.csv", "run.trr", "run.cpt")}}
 
 
 def goes_on_to_the_bit(directory, files, options, steps, first, others=()):
@@ -123,7 +126,8 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(directory):
         spoil(halves / "run.cpt", way)
         done = leat_md.Run(halves, files, *options, *FILES, "--restart", "run.cpt")
         assert done.status == 0 and "going on from run.cpt.prev at step 20" in done.err, done.err
-        assert (halves / "energies.csv").read_bytes() == straight["energies.csv"], way
+        for name in ("energies.csv", "run.trr"):
+            assert (halves / name).read_bytes() == straight[name], (way, name)
         # What is damaged does not take the place of the one that is not.
         assert (halves / "run.cpt").read_bytes() == kept["run.cpt"], way
         assert (halves / "run.cpt.prev").read_bytes() == kept["run.cpt.prev"], way
@@ -160,120 +164,30 @@ def test_another_input_is_refused_by_name(directory):
     refused("topology", topology=heavy)
 
 
-FAULTS = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-// FAULT="CALL NUMBER WHAT": the n-th such call on a checkpoint fails with that errno, or with 0 the
-// process is killed in its place, with -1 after it.
-static int fault(const char *call, const char *path, int after)
-{
-    static int calls;
-    char name[32];
-    int number, what;
-    const char *told = getenv("FAULT");
-    if (!told || sscanf(told, "%31s %d %d", name, &number, &what) != 3 || strcmp(name, call) ||
-        !strstr(path, "checkpoints") || (what == -1) != after ||
-        __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != number)
-        return 0;
-    if (what < 1)
-        kill(getpid(), SIGKILL);
-    errno = what;
-    return -1;
-}
-
-static const char *path_of(int fd, char path[4096])
-{
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, path, 4095);
-    path[length < 0 ? 0 : length] = 0;
-    return path;
-}
-
-#define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
-
-ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
-{
-    char path[4096];
-    if (fault("pwrite", path_of(fd, path), 0))
-        return -1;
-    if (bytes > 1000)
-        bytes = bytes / 3; // short writes are continued
-    ssize_t done = NEXT(ssize_t(*)(int, const void *, size_t, off_t), "pwrite")(fd, from, bytes,
-                                                                              offset);
-    fault("pwrite", path, 1);
-    return done;
-}
-ssize_t pwrite64(int, const void *, size_t, off_t) __attribute__((alias("pwrite")));
-
-int fdatasync(int fd)
-{
-    char path[4096];
-    int failed = fault("fdatasync", path_of(fd, path), 0);
-    return failed ? failed : NEXT(int (*)(int), "fdatasync")(fd);
-}
-
-int fsync(int fd)
-{
-    char path[4096];
-    int failed = fault("fsync", path_of(fd, path), 0);
-    return failed ? failed : NEXT(int (*)(int), "fsync")(fd);
-}
-
-int rename(const char *from, const char *to)
-{
-    if (fault("rename", from, 0))
-        return -1;
-    int done = NEXT(int (*)(const char *, const char *), "rename")(from, to);
-    fault("rename", from, 1);
-    return done;
-}
-"""
-
-
-def fault_library(directory):
-    with open(leat_md.leat_bin(), "rb") as file:
-        if any(word in file.read() for word in (b"__asan_init", b"__tsan_init")):
-            raise leat_md.Skip("a sanitizer has the system's calls already")
-    source, library = (pathlib.Path(directory) / name for name in ("faults.c", "faults.so"))
-    source.write_text(FAULTS, encoding="utf-8")
-    done = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-w", "-o", library,
-                           source, "-ldl"], capture_output=True, check=False)
-    if done.returncode:
-        raise leat_md.Skip("no C compiler to make the library with")
-    return library
-
-
 def small(directory):
     """Argon, in which a run of some steps is over at once."""
     return inputs.argon(directory, nsteps="40", nstlist="10", nstcalcenergy="10", nstenergy="10")
 
 
 def test_whatever_fails_leaves_a_checkpoint_to_go_on_from(directory):
-    library = fault_library(directory)
+    library = faults.library(directory)
     files = small(directory)
     kinds = ("-n", 2, "--rank-threads", "--energies", "energies.csv", "--checkpoint",
              "checkpoints/run", "--checkpoint-every", 10, "--forces", "forces.txt")
 
     def run(where, fault, *options):
-        return leat_md.Run(where, files, *kinds, *options,
-                           env={"FAULT": fault, "LD_PRELOAD": str(library)})
+        call, number, what = fault.split()
+        return leat_md.Run(where, files, *kinds, *options, env={
+            "FAULT": f"{call} checkpoints {number} {what}", "LD_PRELOAD": library})
 
     straight = fresh(directory, "straight")
     (straight / "checkpoints").mkdir()
     assert run(straight, "none 0 0").status == 0
     # Checkpoints are due at 10, 20, 30 and 40: the third is the one that fails.
-    faults = ("pwrite 45 28", "pwrite 50 5", "fdatasync 5 5", "fdatasync 6 28", "fsync 3 5",
-              "rename 4 5", "rename 5 28", "pwrite 46 0", "pwrite 50 -1", "fdatasync 6 0",
-              "rename 4 0", "rename 5 0", "rename 5 -1", "fsync 3 0")
-    for number, fault in enumerate(faults):
+    cases = ("pwrite 45 28", "pwrite 50 5", "fdatasync 5 5", "fdatasync 6 28", "fsync 3 5",
+             "rename 4 5", "rename 5 28", "pwrite 46 0", "pwrite 50 -1", "fdatasync 6 0",
+             "rename 4 0", "rename 5 0", "rename 5 -1", "fsync 3 0")
+    for number, fault in enumerate(cases):
         where = fresh(directory, f"fault{number}")
         (where / "checkpoints").mkdir()
         done = run(where, fault)

@@ -368,21 +368,26 @@ static void test_energy_steps_follow_gromacs(void **state)
     refuse(-EINVAL, "nstenergy = 2147483647\nnstcalcenergy = 2\n", "nstenergy");
 }
 
-static void test_a_trajectory_that_is_asked_for_is_noted_once(void **state)
+static void test_frames_have_periods_and_compressed_ones_are_noted(void **state)
 {
     (void)state;
-    static const char *const asked[] = {"nstxout = 10\n", "nstvout = 10\nnstfout = 10\n",
-                                        "nstxtcout = 5\n", "nstxout-compressed = 5\n"};
+    struct md_settings settings = must_read("coulombtype = reaction-field\nnstxout = 10\n"
+                                            "nstvout = 20\nnst-f-out = 5000000000\n");
+    assert_int_equal(settings.nstxout, 10);
+    assert_int_equal(settings.nstvout, 20);
+    assert_int_equal(settings.nstfout, 5000000000);
+    assert_string_equal(settings.notes, "");
+    static const char *const asked[] = {"nstxtcout = 5\n", "nstxout-compressed = 5\n"};
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         char text[200];
         snprintf(text, sizeof text, "coulombtype = reaction-field\n%s", asked[i]);
-        struct md_settings settings = must_read(text);
-        assert_non_null(strstr(settings.notes, "no trajectory is written"));
+        settings = must_read(text);
+        assert_non_null(strstr(settings.notes, "no compressed trajectory is written"));
         assert_null(strchr(settings.notes, '\n'));
     }
-    struct md_settings settings =
-        must_read("coulombtype = reaction-field\nnstxout = 0\nnstxout-compressed = 0\n");
+    settings = must_read("coulombtype = reaction-field\nnstxout-compressed = 0\n");
     assert_string_equal(settings.notes, "");
+    assert_int_equal(settings.nstxout, 0);
 }
 
 static void test_no_removal_of_motion_has_no_period(void **state)
@@ -483,7 +488,7 @@ int main(void)
         cmocka_unit_test(test_each_temperature_group_has_its_numbers),
         cmocka_unit_test(test_random_seeds_are_taken_as_one_and_said_so),
         cmocka_unit_test(test_energy_steps_follow_gromacs),
-        cmocka_unit_test(test_a_trajectory_that_is_asked_for_is_noted_once),
+        cmocka_unit_test(test_frames_have_periods_and_compressed_ones_are_noted),
         cmocka_unit_test(test_no_removal_of_motion_has_no_period),
         cmocka_unit_test(test_generated_velocities_contradict_a_continuation),
         cmocka_unit_test(test_faults_found_at_the_end_name_a_line),
