@@ -7,13 +7,11 @@
 
 #include "commands.h"
 #include "core/launch.h"
+#include "md.h"
 #include "md/gpu.h"
-#include "md/lammps.h"
-#include "md/options.h"
 #include "options.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,8 +69,7 @@ static const struct option_row rows[] = {
     {OPTION_DT, "dt", "TIME", "time step of a data file's run (0.005 lj, 1 real)"},
     {OPTION_SKIN, "skin", "LENGTH",
      "pair lists reach this far beyond the cut-off and are made anew when an atom has moved half "
-     "of "
-     "it; data files only (0.3 lj, 2 real)"},
+     "of it; data files only (0.3 lj, 2 real)"},
     {OPTION_REBUILD, "rebuild", "N", "and after this many steps at the latest (20)"},
     {OPTION_ATOM_STYLE, "atom-style", "STYLE",
      "of a data file that does not say it: atomic, charge, bond, angle, molecular or full"},
@@ -151,16 +148,6 @@ static const char *option_name(int id)
     return rows[i].name;
 }
 
-struct request {
-    struct md_options options;
-    bool rank_threads;
-    int rank_count, steps, checkpoint_every;
-    const char *cuda; /* as leat_open takes it */
-    char *define, *include_dirs;
-    struct md_lammps lammps;
-    int lammps_option; /* one that only a data file has, or 0 */
-};
-
 // Appends separator, prefix and the option's value to a text that grows.
 static void append(struct option_reader *reader, char **text, const char *separator,
                    const char *prefix)
@@ -177,7 +164,7 @@ static void append(struct option_reader *reader, char **text, const char *separa
     *text = joined;
 }
 
-static void read_device(struct option_reader *reader, struct request *request)
+static void read_device(struct option_reader *reader, struct md_request *request)
 {
     static const char *const devices[] = {
         [MD_DEVICE_CPU] = "cpu", [MD_DEVICE_CUDA] = "cuda", [MD_DEVICE_EMULATED] = "emulated"};
@@ -188,7 +175,7 @@ static void read_device(struct option_reader *reader, struct request *request)
         request->options.device = (enum md_device)device;
 }
 
-static void read_choice(struct option_reader *reader, struct request *request)
+static void read_choice(struct option_reader *reader, struct md_request *request)
 {
     static const char *const orders[] = {"zyx", "xyz"};
     static const char *const precisions[] = {"mixed", "double"};
@@ -224,7 +211,7 @@ static void check_text(struct option_reader *reader, int error)
         options_error(reader, "--%s: %s", option_name(reader->id), leat_error_detail());
 }
 
-static void read_lammps(struct option_reader *reader, struct request *request)
+static void read_lammps(struct option_reader *reader, struct md_request *request)
 {
     static const char *const units[] = {"lj", "real"};
     static const char *const mixes[] = {"geometric", "arithmetic"};
@@ -263,7 +250,7 @@ static void read_lammps(struct option_reader *reader, struct request *request)
     }
 }
 
-static void read_value(struct option_reader *reader, struct request *request)
+static void read_value(struct option_reader *reader, struct md_request *request)
 {
     struct md_options *options = &request->options;
     switch (reader->id) {
@@ -303,7 +290,7 @@ static void read_value(struct option_reader *reader, struct request *request)
     }
 }
 
-static void read_option(struct option_reader *reader, struct request *request)
+static void read_option(struct option_reader *reader, struct md_request *request)
 {
     struct md_options *options = &request->options;
     switch (reader->id) {
@@ -358,7 +345,7 @@ static void read_option(struct option_reader *reader, struct request *request)
 }
 
 // -1 to go on, else the exit status.
-static int check_device(struct option_reader *reader, const struct request *request)
+static int check_device(struct option_reader *reader, const struct md_request *request)
 {
     const struct md_options *options = &request->options;
     if (options->device == MD_DEVICE_CPU)
@@ -384,7 +371,7 @@ static int check_device(struct option_reader *reader, const struct request *requ
     return EXIT_UNSUPPORTED;
 }
 
-static int check_lammps(struct option_reader *reader, const struct request *request)
+static int check_lammps(struct option_reader *reader, const struct md_request *request)
 {
     const struct md_options *options = &request->options;
     const char *other = options->gro ? "gro" : options->top ? "top" : options->mdp ? "mdp" : NULL;
@@ -401,7 +388,7 @@ static int check_lammps(struct option_reader *reader, const struct request *requ
     return -1;
 }
 
-static int check_input(struct option_reader *reader, const struct request *request)
+static int check_input(struct option_reader *reader, const struct md_request *request)
 {
     const struct md_options *options = &request->options;
     if (options->data)
@@ -418,7 +405,7 @@ static int check_input(struct option_reader *reader, const struct request *reque
 }
 
 // Likewise.
-static int check(struct option_reader *reader, const struct request *request)
+static int check(struct option_reader *reader, const struct md_request *request)
 {
     const struct md_options *options = &request->options;
     const int *grid = options->grid;
@@ -442,9 +429,9 @@ static int check(struct option_reader *reader, const struct request *request)
     return check_device(reader, request);
 }
 
-static int parse(int argc, char **argv, struct request *request)
+static int parse(int argc, char **argv, struct md_request *request)
 {
-    *request = (struct request){.steps = -1, .checkpoint_every = 10000};
+    *request = (struct md_request){.steps = -1, .checkpoint_every = 10000};
     md_lammps_begin(&request->lammps);
     request->options.lammps = &request->lammps;
     request->options.tile[0] = request->options.tile[1] = request->options.tile[2] = 1;
@@ -461,131 +448,20 @@ static int parse(int argc, char **argv, struct request *request)
     return reader.exit_status;
 }
 
-// This program again, with the arguments it was given.
-static int launch(int argc, char *const *argv, const struct request *request)
-{
-    char **again = calloc((size_t)argc + 2, sizeof *again);
-    if (!again) {
-        fprintf(stderr, "leat md: no memory for the arguments\n");
-        return EXIT_FAILED;
-    }
-    char name[] = "leat";
-    again[0] = name;
-    memcpy(again + 1, argv, (size_t)argc * sizeof *again);
-    struct launch_options options = {.rank_count = request->rank_count,
-                                     .reports_itself = true,
-                                     .program = "/proc/self/exe",
-                                     .argv = again};
-    memcpy(options.grid, request->options.grid, sizeof options.grid);
-    int status = 0;
-    int error = leat_launch(&options, &status);
-    free(again);
-    return error ? command_fail("md", error) : status;
-}
-
-struct seat {
-    leat_job *job;
-    const struct md_options *options;
-    pthread_t thread;
-    int status;
-};
-
-static void *sit(void *argument)
-{
-    struct seat *seat = argument;
-    seat->status = md_run_rank(seat->job, seat->options);
-    return NULL;
-}
-
-static int run_seats(leat_job **jobs, int count, const struct md_options *options)
-{
-    struct seat *seat = calloc((size_t)count, sizeof *seat);
-    int status = seat ? EXIT_DONE : EXIT_FAILED, started = 0;
-    for (int i = 0; i < count; i++) {
-        int error = ENOMEM;
-        if (seat) {
-            seat[i] = (struct seat){.job = jobs[i], .options = options};
-            error = pthread_create(&seat[i].thread, NULL, sit, &seat[i]);
-        }
-        if (!error) {
-            started++;
-            continue;
-        }
-        fprintf(stderr, "leat md: no thread for rank %d: %s\n", i, strerror(error));
-        for (int rest = i; rest < count; rest++)
-            leat_close(jobs[rest], "its thread could not be started");
-        status = EXIT_FAILED;
-        break;
-    }
-    for (int i = 0; i < started; i++) {
-        pthread_join(seat[i].thread, NULL);
-        // A rank that only misses another fails too; the one that waited in vain tells more.
-        if (status == EXIT_DONE || seat[i].status == EXIT_TIMED_OUT)
-            status = seat[i].status;
-    }
-    free(seat);
-    return status;
-}
-
-// The driver's device is its own option: LEAT_DEVICE does not move half of it to a GPU.
-static const char *job_device(const struct request *request)
-{
-    return request->options.device == MD_DEVICE_CUDA ? request->cuda : "cpu";
-}
-
-static int run_threads(const struct request *request)
-{
-    int count = request->options.rank_count;
-    leat_job **jobs = calloc((size_t)count, sizeof(leat_job *));
-    if (!jobs) {
-        fprintf(stderr, "leat md: no memory for %d ranks\n", count);
-        return EXIT_FAILED;
-    }
-    leat_options options = {
-        .size = sizeof options, .thread_ranks = count, .device = job_device(request)};
-    int error = leat_open(&options, jobs);
-    int status = error ? command_fail("md", error) : run_seats(jobs, count, &request->options);
-    free(jobs);
-    return status;
-}
-
-static int run_process(const struct request *request)
-{
-    leat_job *job;
-    leat_options own = {.size = sizeof own, .device = job_device(request)};
-    int error = leat_open(&own, &job);
-    if (error)
-        return command_fail("md", error);
-    leat_job_info info = {.size = sizeof info};
-    error = leat_job_info_get(job, &info);
-    if (error)
-        return command_fail("md", error);
-    if (request->rank_count && request->rank_count != info.rank_count) {
-        if (info.rank == 0)
-            fprintf(stderr, "leat md: -n %d, but the launcher started %d ranks; leave -n out\n",
-                    request->rank_count, info.rank_count);
-        leat_close(job, NULL);
-        return EXIT_USAGE;
-    }
-    struct md_options options = request->options;
-    options.rank_count = info.rank_count;
-    return md_run_rank(job, &options);
-}
-
 static int run(int argc, char **argv, char *const *given)
 {
-    struct request request;
+    struct md_request request;
     int status = parse(argc, argv, &request);
     if (status < 0) {
         request.options.rank_count = request.rank_count ? request.rank_count : 1;
         if (request.options.oracle)
             status = md_run_oracle(&request.options);
         else if (request.rank_threads || request.options.device == MD_DEVICE_CUDA)
-            status = run_threads(&request);
+            status = md_run_threads(&request);
         else if (request.options.rank_count > 1 && !leat_launched())
-            status = launch(argc, given, &request);
+            status = md_launch(argc, given, &request);
         else
-            status = run_process(&request);
+            status = md_run_process(&request);
     }
     free(request.define);
     free(request.include_dirs);
