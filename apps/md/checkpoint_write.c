@@ -24,20 +24,15 @@ struct told {
     uint64_t bytes, molecules, atoms, checksum;
 };
 
-static bool crosses(int64_t step, int64_t before, int64_t every)
-{
-    return every > 0 && step > 0 && step / every != before / every;
-}
-
 bool md_checkpoint_due(const struct md_rank *rank)
 {
     const struct md_settings *settings = &rank->system.settings;
-    int64_t step = rank->step;
-    // A list that is made before its time is no place to begin: the run would not come to it again.
-    if (!rank->files.checkpoint || settings->steps < 1 || step % settings->nstlist != 0 ||
-        step == rank->files.checkpoint_step)
+    const struct md_files *files = &rank->files;
+    int64_t step = rank->step, every = rank->options->checkpoint_every;
+    int64_t before = files->checkpoint_step > 0 ? files->checkpoint_step : 0;
+    if (!files->checkpoint || settings->steps < 1 || step == files->checkpoint_step)
         return false;
-    return crosses(step, step - settings->nstlist, rank->options->checkpoint_every) ||
+    return (every > 0 && step / every != before / every) ||
            step > settings->steps - settings->nstlist;
 }
 
