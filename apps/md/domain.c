@@ -54,6 +54,7 @@ static int reserve_home(struct md_domain *domain, uint32_t atoms)
     grow(&domain->oxygen, count, sizeof(int), &failed);
     domain->atoms.id = domain->id;
     domain->atoms.mass_u = domain->mass_u;
+    domain->atoms.number = domain->number;
     if (failed)
         return leat_fail(-ENOMEM, "no memory for %u atoms on a rank; use more ranks", atoms);
     domain->home_capacity = (uint32_t)count;
@@ -336,12 +337,18 @@ static int make_room(void *user, leat_migration *migration, uint32_t groups, uin
     return error;
 }
 
+static void number_atoms(struct md_rank *rank)
+{
+    struct md_domain *domain = &rank->domain;
+    for (int i = 0; i < domain->atoms.count; i++)
+        domain->number[i] = md_system_number(&rank->system, domain->id[i]) + 1;
+}
+
 static int migrate(struct md_rank *rank)
 {
     struct md_domain *domain = &rank->domain;
     leat_migrating fields[MOVE_COUNT];
-    for (int i = 0; i < domain->atoms.count; i++)
-        domain->number[i] = md_system_number(&rank->system, domain->id[i]) + 1;
+    number_atoms(rank);
     point_fields(domain, fields);
     leat_groups groups = {domain->group_count, domain->group_start};
     leat_migration migration = {.size = sizeof migration,
@@ -358,6 +365,7 @@ static int migrate(struct md_rank *rank)
         return error;
     domain->group_count = groups.group_count;
     domain->atoms.count = (int)domain->group_start[groups.group_count];
+    number_atoms(rank);
     return md_check_count(rank);
 }
 

@@ -20,6 +20,7 @@
 struct md_atoms {
     int count;                  /* home atoms */
     const int64_t *id;          /* global numbers from 0, for random numbers and messages */
+    const int64_t *number;      /* what messages call them, if it is not id + 1; or NULL */
     double *x_nm, *v_nm_ps, *f; /* [3 * count] each; v half a step behind x */
     const double *mass_u;
     const uint8_t *group; /* number of each atom's temperature group; NULL: all are in group 0 */

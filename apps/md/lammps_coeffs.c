@@ -168,6 +168,7 @@ int lammps_term(const struct lammps_file *file, const struct lammps_coeffs *coef
     default:
         parameter[0] = value[1] * DEGREE;
         parameter[1] = 2.0 * k;
+        parameter[2] = *kind == MD_TERM_IMPROPER ? 1.0 : 0.0;
     }
     return 0;
 }

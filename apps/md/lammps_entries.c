@@ -249,10 +249,9 @@ static int check_bonded(const struct lammps_words *words, int kind, const double
                           words->word[3]);
     if (kind == LAMMPS_BONDS && value[1] < 0.0)
         return md_fail_at(words->place, -EINVAL, "a bond of length %g", value[1]);
-    // The angle of an improper has no sign there, so only these two are one well.
-    if (kind == LAMMPS_IMPROPERS && value[1] != 0.0 && value[1] != 180.0)
-        return md_fail_at(words->place, -ENOTSUP,
-                          "an improper at rest at %g degrees; 0 and 180 are supported", value[1]);
+    if (kind == LAMMPS_IMPROPERS && !(value[1] >= 0.0 && value[1] <= 180.0))
+        return md_fail_at(words->place, -EINVAL,
+                          "an improper at rest at %g degrees; expected 0 to 180", value[1]);
     return 0;
 }
 

@@ -24,8 +24,9 @@ static int refuse(const struct md_atoms *atoms, int i, double move_nm, double li
                      "%g nm: at (%.6g %.6g %.6g) nm, velocity (%.6g %.6g %.6g) nm/ps, force (%.6g "
                      "%.6g %.6g) kJ/mol/nm; minimise the start's energy, shorten dt or look for "
                      "overlapping atoms in the input",
-                     (long long)atoms->id[i] + 1, atoms->mass_u[i], move_nm, limit_nm, x[0], x[1],
-                     x[2], v[0], v[1], v[2], f[0], f[1], f[2]);
+                     (long long)(atoms->number ? atoms->number[i] : atoms->id[i] + 1),
+                     atoms->mass_u[i], move_nm, limit_nm, x[0], x[1], x[2], v[0], v[1], v[2], f[0],
+                     f[1], f[2]);
 }
 
 // Unconstrained new velocities.

@@ -51,7 +51,7 @@ struct md_domain {
     uint32_t *group_start; /* molecules */
     uint32_t home_capacity;
     struct md_atoms atoms; /* home atoms; id, mass_u and the rest are the arrays below */
-    int64_t *id, *number;  /* the latter from 1, as in files, for messages of the halo */
+    int64_t *id, *number;  /* the latter from 1, as in files, for messages */
     double *mass_u, *scratch;
     int32_t *site; /* of home atoms: number in md_system.sites */
     uint8_t *group;

@@ -122,7 +122,7 @@ Dihedral Coeffs # harmonic
 Improper Coeffs # harmonic
 
 1 4.5 0
-2 2.5 180
+2 2.5 35.26
 """
 
 
@@ -132,6 +132,13 @@ def place(molecule, corner, turn, rng):
     for kind, charge, (x, y, z) in molecule["atoms"]:
         at = (x * cosine - y * sine, x * sine + y * cosine, z)
         yield kind, charge, [c + p + rng.uniform(-0.05, 0.05) for c, p in zip(corner, at)]
+
+
+def shuffled_order(count):
+    """The place of each atom when ids are in no order."""
+    order = list(range(count))
+    random.Random(count).shuffle(order)
+    return order
 
 
 def molecules(path, tilt=(0, 0, 0), interleaved=False, seed=1):
@@ -152,9 +159,7 @@ def molecules(path, tilt=(0, 0, 0), interleaved=False, seed=1):
                                                    rng.uniform(0, 6.28), rng)]
         for kind in KINDS:
             links[kind] += [(term[0], *(first + a for a in term[1:])) for term in molecule[kind]]
-    order = list(range(len(rows)))
-    if interleaved:
-        rng.shuffle(order)
+    order = shuffled_order(len(rows)) if interleaved else list(range(len(rows)))
     write(path, rows, links, order, tilt, spacing * count, rng)
     return path
 

@@ -108,6 +108,7 @@ static const struct {
     {"Ryckaert-Bellemans", MD_TERM_RYCKAERT_BELLEMANS, {9.28, 12.16, -13.12, -3.06, 26.24, -31.5}},
     {"improper", MD_TERM_IMPROPER, {0.6, 160.0}},
     {"improper across the cut", MD_TERM_IMPROPER, {3.0, 160.0}},
+    {"improper of both sides", MD_TERM_IMPROPER, {0.6, 160.0, 1.0}},
     {"periodic improper", MD_TERM_PERIODIC_IMPROPER, {PI, 4.6, 2.0}},
     {"1-4 pair", MD_TERM_PAIR, {2e-3, 2e-6, 0.2}},
 };
@@ -314,6 +315,25 @@ static void test_dihedral_has_sign_and_period(void **context)
         }
 }
 
+static void test_improper_of_both_sides_is_the_same_in_a_mirror(void **context)
+{
+    (void)context;
+    struct sample sample;
+    struct result result, mirrored;
+    uint64_t state = 5;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        double x[3 * ATOMS];
+        place(&state, x);
+        sample_set(&sample, MD_TERM_IMPROPER, (double[6]){0.6, 100.0, 1.0});
+        compute(&sample, x, &result);
+        for (int i = 0; i < ATOMS; i++)
+            x[3 * i] = -x[3 * i];
+        compute(&sample, x, &mirrored);
+        assert_true(fabs(mirrored.energy - result.energy) <= 1e-12 * result.energy);
+        assert_true(fabs(mirrored.f[0] + result.f[0]) <= 1e-9 * fabs(result.f[0]));
+    }
+}
+
 static void test_improper_is_taken_into_half_a_turn(void **context)
 {
     (void)context;
@@ -480,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_known_energies),
         cmocka_unit_test(test_pair_energies_are_apart),
         cmocka_unit_test(test_dihedral_has_sign_and_period),
+        cmocka_unit_test(test_improper_of_both_sides_is_the_same_in_a_mirror),
         cmocka_unit_test(test_improper_is_taken_into_half_a_turn),
         cmocka_unit_test(test_angles_near_a_line),
         cmocka_unit_test(test_a_line_or_a_point_exerts_no_force),

@@ -211,6 +211,7 @@ static void test_terms_have_the_drivers_parameters(void **state)
     near(type->terms[5].parameter[2], 3);
     near(type->terms[6].parameter[0], 180 * radians);
     near(type->terms[6].parameter[1], 2 * 7 * kcal);
+    near(type->terms[6].parameter[2], 1);
     const int angle[] = {0, 1, 2, 0}, dihedral[] = {0, 1, 2, 3};
     assert_memory_equal(type->terms[3].atom, angle, sizeof angle);
     assert_memory_equal(type->terms[5].atom, dihedral, sizeof dihedral);
@@ -389,7 +390,8 @@ static void test_terms_that_are_wrong_are_refused_with_their_line(void **state)
     must_refuse_chain("1 1 1 2\n", "1 1 1 9\n", -ENOTSUP, "test.data:50: atom id 9");
     must_refuse_chain("1 2 -1 3\n", "1 2 0.5 3\n", -EINVAL, "test.data:35: d is '0.5'");
     must_refuse_chain("1 2 -1 3\n", "1 2 -1 3.5\n", -EINVAL, "test.data:35: n is '3.5'");
-    must_refuse_chain("1 7 180\n", "1 7 35\n", -ENOTSUP, "test.data:39: an improper at rest at 35");
+    must_refuse_chain("1 7 180\n", "1 7 -35\n", -EINVAL,
+                      "test.data:39: an improper at rest at -35");
     must_refuse_chain("1 50 90\n", "1 50\n", -EINVAL, "test.data:31: 2 columns; expected 3");
     must_refuse_chain("# harmonic", "# charmm", -ENOTSUP, "test.data:29: Angle Coeffs of style");
     must_refuse_chain("Bond Coeffs\n\n1 100 1.5\n", "", -EINVAL,
