@@ -66,19 +66,17 @@ void md_home_pairs_begin(struct md_rank *rank, bool want)
 {
     struct md_domain *domain = &rank->domain;
     clear_image(domain, 0, (size_t)domain->atoms.count);
-    md_list_forces_begin(domain->list, MD_LOCAL, domain->image[FIELD_X].data, SHARE_FORWARD, want,
-                         want);
+    md_list_home_begin(domain->list, domain->image[FIELD_X].data, SHARE_FORWARD, want, want);
     md_clock_lap(&rank->clock, PHASE_LOCAL);
 }
 
-void md_ghost_pairs(struct md_rank *rank, bool want, struct md_terms *terms)
+void md_ghost_pairs(struct md_rank *rank, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
     struct md_pair_output output = {0};
     *terms = (struct md_terms){0};
     clear_image(domain, (size_t)domain->atoms.count, domain->element_count);
-    md_list_forces(domain->list, MD_NONLOCAL, domain->image[FIELD_X].data,
-                   domain->image[FIELD_F].data, want, want, &output);
+    md_list_ghosts(domain->list, domain->image[FIELD_X].data, domain->image[FIELD_F].data, &output);
     add_output(terms, &output);
     md_clock_lap(&rank->clock, PHASE_NONLOCAL);
 }
@@ -87,7 +85,7 @@ void md_home_pairs_end(struct md_rank *rank, struct md_terms *terms)
 {
     struct md_domain *domain = &rank->domain;
     struct md_pair_output output = {0};
-    md_list_forces_end(domain->list, MD_LOCAL, domain->image[FIELD_F].data, &output);
+    md_list_home_end(domain->list, domain->image[FIELD_F].data, &output);
     add_output(terms, &output);
     md_clock_lap(&rank->clock, PHASE_LOCAL);
 }
@@ -95,7 +93,7 @@ void md_home_pairs_end(struct md_rank *rank, struct md_terms *terms)
 void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms)
 {
     md_home_pairs_begin(rank, want);
-    md_ghost_pairs(rank, want, terms);
+    md_ghost_pairs(rank, terms);
     md_home_pairs_end(rank, terms);
 }
 

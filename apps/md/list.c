@@ -126,12 +126,10 @@ static void free_threads(struct md_list *list)
 {
     for (int t = 0; t < list->thread_count; t++) {
         struct md_builder *builder = &list->builders[t];
-        struct md_buffer *const own[] = {&builder->candidate, &builder->row_mask,
-                                         &builder->changed};
+        struct md_buffer *const own[] = {&builder->candidate, &builder->row_mask, &builder->changed,
+                                         &builder->f};
         free_made(&builder->made);
         free_buffers(own, sizeof own / sizeof own[0]);
-        for (int p = 0; p < 2; p++)
-            free(list->parts[p].shares[t].f.data);
     }
     free(list->builders);
     for (int p = 0; p < 2; p++)
@@ -157,6 +155,7 @@ int md_list_use_team(struct md_list *list, struct md_team *team)
         list->parts[p].shares = shares[p];
         list->parts[p].used_count = 0; // empty until it is built anew
     }
+    list->home_used_count = 0;
     return 0;
 }
 
@@ -200,7 +199,7 @@ void md_list_free(struct md_list *list)
     struct md_buffer *const buffers[] = {
         &list->atom,  &list->type, &list->filled, &list->lj_count, &list->wrap,
         &list->xq,    &list->slot, &list->i_box,  &list->j_box,    &list->wrapped,
-        &list->order, &list->key,  &list->bin};
+        &list->order, &list->key,  &list->bin,    &list->home_used};
     free_buffers(buffers, sizeof buffers / sizeof buffers[0]);
     free_threads(list);
     for (int z = 0; z < MD_ZONES; z++)
@@ -302,6 +301,7 @@ static void clear_part(struct md_list *list, struct md_part_list *part)
 {
     part->made.row_count = part->made.j_count = part->made.mask_count = part->used_count = 0;
     part->inner_age = -1;
+    list->home_used_count = 0;
     for (int t = 0; t < list->thread_count; t++) {
         struct md_share *share = &part->shares[t];
         share->row_begin = share->row_end = share->inner_end = share->next = 0;

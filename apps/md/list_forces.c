@@ -5,6 +5,7 @@
 // sum d (x) f over pairs is sum x (x) f over atoms plus sum shift (x) f over images. Each thread
 // runs over rows of its own and adds to forces of its own; then each takes some clusters and adds
 // up all threads' forces there.
+// Where both parts are evaluated together, clusters of home atoms are read and given back once.
 // Advantage: the loops see contiguous clusters only, no thread waits for another's atoms, and a
 // step that wants the virial costs no more than one that does not. Disadvantage: coordinates and
 // forces are copied once a part, and every thread clears forces of all clusters.
@@ -39,7 +40,9 @@ struct evaluation {
     struct md_list *list;
     struct md_part_list *part;
     enum md_part part_index;
-    const void *x; // NULL: has been read
+    const int *cluster; // that are read, or whose forces are done
+    size_t cluster_count;
+    const void *x;
     void *f;
     double until; // share of the pairs after this piece
     bool renew;   // the inner list
@@ -48,28 +51,41 @@ struct evaluation {
 static struct md_pair_move move_of(const struct evaluation *work, int thread, int count)
 {
     const struct md_list *list = work->list;
-    const struct md_part_list *part = work->part;
-    const size_t begin = md_team_share(part->used_count, thread, count);
-    const size_t end = md_team_share(part->used_count, thread + 1, count);
-    const int *used = part->used.data;
-    return (struct md_pair_move){used ? used + begin : NULL, end - begin,     list->atom.data,
-                                 list->filled.data,          list->wrap.data, list->xq.data,
-                                 part->shares[0].f.data};
+    const size_t begin = md_team_share(work->cluster_count, thread, count);
+    const size_t end = md_team_share(work->cluster_count, thread + 1, count);
+    return (struct md_pair_move){work->cluster ? work->cluster + begin : NULL,
+                                 end - begin,
+                                 list->atom.data,
+                                 list->filled.data,
+                                 list->wrap.data,
+                                 list->xq.data,
+                                 list->builders[0].f.data};
 }
 
-// Reads some of the coordinates; all of a thread's own forces and sums are cleared.
+// From the first to the last of the clusters.
+static void clear_forces(const struct evaluation *work, int thread)
+{
+    const struct md_list *list = work->list;
+    const size_t bytes =
+        list->kernels->loops[list->precision]->f_stride * md_real_bytes(list->precision);
+    if (work->cluster_count == 0)
+        return;
+    const size_t begin = (size_t)work->cluster[0];
+    const size_t end = (size_t)work->cluster[work->cluster_count - 1] + 1;
+    memset((char *)list->builders[thread].f.data + begin * bytes, 0, (end - begin) * bytes);
+}
+
+// Reads some of the coordinates; all of a thread's own forces there and sums are cleared.
 static void gather(void *user, int thread, int count)
 {
     const struct evaluation *work = user;
     const struct md_list *list = work->list;
-    const struct md_pair_loops *loops = list->kernels->loops[list->precision];
     struct md_share *own = &work->part->shares[thread];
     struct md_pair_move move = move_of(work, thread, count);
-    move.f = own->f.data;
-    if (count > 1 && list->cluster_count > 0)
-        memset(own->f.data, 0,
-               (size_t)list->cluster_count * loops->f_stride * md_real_bytes(list->precision));
-    loops->gather(&move, work->x);
+    move.f = list->builders[thread].f.data;
+    if (count > 1)
+        clear_forces(work, thread);
+    list->kernels->loops[list->precision]->gather(&move, work->x);
     own->next = own->row_begin;
     own->energy = (struct md_pair_energy){0};
     memset(own->shift_force, 0, sizeof own->shift_force);
@@ -117,9 +133,9 @@ static size_t find_row(const struct md_row *row, size_t begin, size_t end, doubl
     return begin;
 }
 
-int md_list_cut(struct md_list *list, struct md_part_list *part)
+void md_list_cut(struct md_list *list, struct md_part_list *part)
 {
-    const size_t clusters = (size_t)list->cluster_count, count = part->made.row_count;
+    const size_t count = part->made.row_count;
     const struct md_row *row = part->made.rows.data;
     size_t begin = 0;
     for (int t = 0; t < list->thread_count; t++) {
@@ -130,11 +146,7 @@ int md_list_cut(struct md_list *list, struct md_part_list *part)
         own->inner_end = own->row_begin;
         own->next = begin;
         begin = own->row_end;
-        int error = md_list_reserve(&own->f, MD_F_REALS * clusters, md_real_bytes(list->precision));
-        if (error)
-            return error;
     }
-    return 0;
 }
 
 // Rows of this piece: from where the thread stands to the piece's end.
@@ -172,7 +184,7 @@ static void run_rows(void *user, int thread, int count)
     struct md_pair_job job = {
         .rows = rows_until(work, thread),
         .xq = list->xq.data,
-        .f = own->f.data,
+        .f = list->builders[thread].f.data,
         .type = list->type.data,
         .lj_count = list->lj_count.data,
         .shift = list->real_shift,
@@ -203,25 +215,25 @@ static void scatter(void *user, int thread, int count)
     struct md_part_list *part = work->part;
     const struct md_pair_move move = move_of(work, thread, count);
     for (int t = 1; t < count; t++)
-        loops->add(&move, part->shares[t].f.data);
+        loops->add(&move, list->builders[t].f.data);
     loops->scatter(&move, work->f, part->want_virial ? part->shares[thread].virial : NULL);
 }
 
-void md_list_forces_begin(struct md_list *list, enum md_part part_index, const void *x,
-                          double share, bool want_energy, bool want_virial)
+// Reads coordinates and, as far as the share says, runs over pairs.
+static void begin(struct evaluation *work, bool want_energy, bool want_virial)
 {
-    struct md_part_list *part = &list->parts[part_index];
-    struct evaluation work = {
-        .list = list, .part = part, .part_index = part_index, .x = x, .until = share};
+    struct md_list *list = work->list;
+    struct md_part_list *part = work->part;
     part->want_energy = want_energy;
     part->want_virial = want_virial;
-    md_team_run(list->team, gather, &work);
-    if (list->inner_calls > 0 && (part->inner_age < 0 || ++part->inner_age >= list->inner_calls)) {
-        work.renew = true;
+    md_team_run(list->team, gather, work);
+    work->renew =
+        list->inner_calls > 0 && (part->inner_age < 0 || ++part->inner_age >= list->inner_calls);
+    if (work->renew)
         part->inner_age = 0;
-    }
-    if (work.renew || share > 0.0)
-        md_team_run(list->team, run_rows, &work);
+    if (work->renew || work->until > 0.0)
+        md_team_run(list->team, run_rows, work);
+    work->renew = false;
 }
 
 static void add_shifts(const struct md_list *list, const double (*shift_force)[3], double virial[9])
@@ -252,20 +264,70 @@ static void sum_up(const struct md_list *list, const struct md_part_list *part,
     memcpy(output->virial, virial, sizeof virial);
 }
 
-void md_list_forces_end(struct md_list *list, enum md_part part_index, void *f,
-                        struct md_pair_output *output)
+// The pairs that are left; forces back.
+static void end(struct evaluation *work, struct md_pair_output *output)
 {
-    struct md_part_list *part = &list->parts[part_index];
-    struct evaluation work = {
-        .list = list, .part = part, .part_index = part_index, .f = f, .until = 1.0};
-    md_team_run(list->team, run_rows, &work);
-    md_team_run(list->team, scatter, &work);
-    sum_up(list, part, output);
+    if (work->until < 1.0) {
+        work->until = 1.0;
+        md_team_run(work->list->team, run_rows, work);
+    }
+    md_team_run(work->list->team, scatter, work);
+    sum_up(work->list, work->part, output);
+}
+
+static struct evaluation evaluation_of(struct md_list *list, enum md_part part)
+{
+    return (struct evaluation){.list = list,
+                               .part = &list->parts[part],
+                               .part_index = part,
+                               .cluster = list->parts[part].used.data,
+                               .cluster_count = list->parts[part].used_count};
 }
 
 void md_list_forces(struct md_list *list, enum md_part part, const void *x, void *f,
                     bool want_energy, bool want_virial, struct md_pair_output *output)
 {
-    md_list_forces_begin(list, part, x, 0.0, want_energy, want_virial);
-    md_list_forces_end(list, part, f, output);
+    struct evaluation work = evaluation_of(list, part);
+    work.x = x;
+    work.f = f;
+    begin(&work, want_energy, want_virial);
+    end(&work, output);
+}
+
+static struct evaluation home_evaluation(struct md_list *list)
+{
+    struct evaluation work = evaluation_of(list, MD_LOCAL);
+    work.cluster = list->home_used.data;
+    work.cluster_count = list->home_used_count;
+    return work;
+}
+
+void md_list_home_begin(struct md_list *list, const void *x, double share, bool want_energy,
+                        bool want_virial)
+{
+    struct evaluation work = home_evaluation(list);
+    work.x = x;
+    work.until = share;
+    begin(&work, want_energy, want_virial);
+}
+
+void md_list_ghosts(struct md_list *list, const void *x, void *f, struct md_pair_output *output)
+{
+    struct evaluation work = evaluation_of(list, MD_NONLOCAL);
+    const int home = list->grids[0].cluster_count;
+    work.x = x;
+    work.f = f;
+    while (work.cluster_count > 0 && *work.cluster < home) {
+        work.cluster++;
+        work.cluster_count--;
+    }
+    begin(&work, list->parts[MD_LOCAL].want_energy, list->parts[MD_LOCAL].want_virial);
+    end(&work, output);
+}
+
+void md_list_home_end(struct md_list *list, void *f, struct md_pair_output *output)
+{
+    struct evaluation work = home_evaluation(list);
+    work.f = f;
+    end(&work, output);
 }

@@ -139,7 +139,6 @@ struct md_share {
     size_t row_begin, row_end; /* of what was built */
     size_t inner_end, inner_j; /* of the inner list, whose rows begin at row_begin too */
     size_t next;               /* row to go on with */
-    struct md_buffer f;        /* REAL [MD_F_REALS * clusters] */
     struct md_pair_energy energy;
     double shift_force[MD_SHIFTS][3], virial[9];
 };
@@ -161,7 +160,7 @@ struct md_builder {
     struct md_buffer candidate;
     struct md_buffer row_mask, changed; /* of the row in the making, see list_search.c */
     int changed_count;
-    double largest; /* coordinate of the thread's atoms */
+    struct md_buffer f; /* REAL [MD_F_REALS * clusters] */
     int error;
     char detail[LEAT_DETAIL_BYTES];
 };
@@ -193,6 +192,8 @@ struct md_list {
     int thread_count;
     struct md_builder *builders;  /* [threads] */
     struct md_part_list parts[2]; /* [enum md_part] */
+    struct md_buffer home_used;   /* clusters of home atoms that occur in either */
+    size_t home_used_count;
 };
 
 /* As md_list_create with the loops of that name; -ENOTSUP where this CPU lacks them. */
@@ -201,8 +202,8 @@ int md_list_create_with(const struct md_interaction *interaction, enum md_precis
 
 int md_grid_build(struct md_list *list, const struct md_list_input *input);
 int md_search(struct md_list *list, const struct md_list_input *input);
-/* Cuts what was built into shares of about as many cluster pairs; room for their forces. */
-int md_list_cut(struct md_list *list, struct md_part_list *part);
+/* Cuts what was built into shares of about as many cluster pairs. */
+void md_list_cut(struct md_list *list, struct md_part_list *part);
 /* The rows that the next evaluation runs over in that share, unless it makes new inner ones. */
 void md_list_rows(const struct md_list *list, enum md_part part, int share, struct md_rows *rows);
 /* Keeps the words of a thread's failure, which the caller of md_list_build cannot see. */

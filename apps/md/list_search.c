@@ -271,10 +271,9 @@ static int finish_part(struct md_list *list, struct md_part_list *part)
         error = md_list_reserve(&part->inner_rows, made->row_count, sizeof(struct md_row));
     if (!error && list->inner_calls > 0)
         error = md_list_reserve(&part->inner_j, made->j_count, sizeof(int));
-    if (!error)
-        error = md_list_cut(list, part);
     if (error)
         return error;
+    md_list_cut(list, part);
     int *seen = list->builders[0].candidate.data, *used = part->used.data;
     const int *j = made->j.data;
     memset(seen, 0, clusters * sizeof *seen);
@@ -289,9 +288,35 @@ static int finish_part(struct md_list *list, struct md_part_list *part)
     return 0;
 }
 
-static int prepare_builder(struct md_builder *builder, size_t clusters)
+// Both parts' clusters of home atoms, in ascending order; those of ghosts come after them.
+static int find_home(struct md_list *list)
 {
+    const size_t home = (size_t)list->grids[0].cluster_count;
+    int error = md_list_reserve(&list->home_used, home, sizeof(int));
+    if (error)
+        return error;
+    const struct md_part_list *local = &list->parts[MD_LOCAL], *other = &list->parts[MD_NONLOCAL];
+    const int *a = local->used.data, *b = other->used.data;
+    int *to = list->home_used.data;
+    size_t i = 0, j = 0;
+    list->home_used_count = 0;
+    for (int c = 0; c < (int)home; c++) {
+        const bool in_local = i < local->used_count && a[i] == c;
+        const bool in_other = j < other->used_count && b[j] == c;
+        i += in_local;
+        j += in_other;
+        to[list->home_used_count] = c;
+        list->home_used_count += in_local || in_other;
+    }
+    return 0;
+}
+
+static int prepare_builder(const struct md_list *list, struct md_builder *builder)
+{
+    const size_t clusters = (size_t)list->cluster_count;
     int error = md_list_reserve(&builder->candidate, clusters + MD_SCAN_ROOM, sizeof(int));
+    if (!error)
+        error = md_list_reserve(&builder->f, MD_F_REALS * clusters, md_real_bytes(list->precision));
     if (!error)
         error = md_list_reserve(&builder->row_mask, clusters, sizeof(uint32_t));
     if (!error)
@@ -307,7 +332,7 @@ int md_search(struct md_list *list, const struct md_list_input *input)
 {
     int error = 0;
     for (int t = 0; !error && t < list->thread_count; t++)
-        error = prepare_builder(&list->builders[t], (size_t)list->cluster_count);
+        error = prepare_builder(list, &list->builders[t]);
     if (error)
         return error;
     for (int a = 0; a < MD_ZONES && !error; a++)
@@ -324,5 +349,5 @@ int md_search(struct md_list *list, const struct md_list_input *input)
         }
     for (int p = 0; p < 2 && !error; p++)
         error = finish_part(list, &list->parts[p]);
-    return error;
+    return error ? error : find_home(list);
 }

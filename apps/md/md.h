@@ -159,7 +159,7 @@ void md_pair_forces(struct md_rank *rank, bool want, struct md_terms *terms);
 /* The first half in three, of which only the second looks at ghosts: it clears the terms, the third
  * adds what the first two have found. */
 void md_home_pairs_begin(struct md_rank *rank, bool want);
-void md_ghost_pairs(struct md_rank *rank, bool want, struct md_terms *terms);
+void md_ghost_pairs(struct md_rank *rank, struct md_terms *terms);
 void md_home_pairs_end(struct md_rank *rank, struct md_terms *terms);
 void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms);
 

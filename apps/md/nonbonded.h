@@ -64,9 +64,9 @@ void md_list_free(struct md_list *list);
 
 /*
  * From the next build on, the threads of `team` (NULL: one) share building and evaluation; the team
- * has to outlive the list. The list is the same whatever their number, sums of forces are not to the
- * bit: each thread has forces of its own for all clusters, added up in the threads' order. They take
- * 48 bytes an atom, thread and part in mixed precision. -ENOMEM.
+ * has to outlive the list. The list is the same whatever their number, sums of forces are not to
+ * the bit: each thread has forces of its own for all clusters, added up in the threads' order. They
+ * take at most 24 bytes an atom and thread in mixed precision, twice that in double. -ENOMEM.
  */
 int md_list_use_team(struct md_list *list, struct md_team *team);
 
@@ -99,15 +99,17 @@ void md_list_forces(struct md_list *list, enum md_part part, const void *x, void
                     bool want_energy, bool want_virial, struct md_pair_output *output);
 
 /*
- * The same in two calls, between which other work may be done, the other part's evaluation too. The
- * first reads x and runs over a share of the pairs, from 0 for none to 1 for all; the second runs
- * over the rest and adds all forces to f. Each begin has its end. However the work is cut, the bits
- * are those of md_list_forces.
+ * Both parts in three calls, of which only the second looks at halo atoms: so that pairs of home
+ * atoms can be computed while these atoms' coordinates come in, and while the forces on them go
+ * out. The first reads the coordinates of home atoms and runs over a share of their pairs, from 0
+ * for none to 1 for all; the second makes the forces on halo atoms, the third those on home atoms.
+ * All three come once, in this order. The outputs of the last two add up to those of both parts.
+ * The same share gives the same bits.
  */
-void md_list_forces_begin(struct md_list *list, enum md_part part, const void *x, double share,
-                          bool want_energy, bool want_virial);
-void md_list_forces_end(struct md_list *list, enum md_part part, void *f,
-                        struct md_pair_output *output);
+void md_list_home_begin(struct md_list *list, const void *x, double share, bool want_energy,
+                        bool want_virial);
+void md_list_ghosts(struct md_list *list, const void *x, void *f, struct md_pair_output *output);
+void md_list_home_end(struct md_list *list, void *f, struct md_pair_output *output);
 
 /* What the loops run over, for reports: [0] cluster pairs, [1] atom pairs in them. */
 void md_list_size(const struct md_list *list, enum md_part part, int64_t counts[2]);

@@ -182,13 +182,12 @@ static void test_one_atom_very_far_away(void **state)
 static uint64_t memory_of(const struct md_list *list)
 {
     uint64_t sum = list->xq.bytes + list->atom.bytes + list->wrap.bytes +
-                   list->builders[0].candidate.bytes + list->i_box.bytes + list->bin.bytes +
-                   list->order.bytes;
+                   list->builders[0].candidate.bytes + list->builders[0].f.bytes +
+                   list->home_used.bytes + list->i_box.bytes + list->bin.bytes + list->order.bytes;
     for (int part = 0; part < 2; part++)
         sum += list->parts[part].made.rows.bytes + list->parts[part].made.j.bytes +
                list->parts[part].made.mask.bytes + list->parts[part].inner_j.bytes +
-               list->parts[part].inner_rows.bytes + list->parts[part].used.bytes +
-               list->parts[part].shares[0].f.bytes;
+               list->parts[part].inner_rows.bytes + list->parts[part].used.bytes;
     return sum;
 }
 
