@@ -17,8 +17,9 @@ import leat_md  # noqa: E402
 # Names in `gmx energy` -> names in leat's report; those with the same one are added up.
 TERMS = {"LJ (SR)": "lj", "Coulomb (SR)": "coulomb", "Potential": "potential", "Bond": "bond",
          "Angle": "angle", "Proper Dih.": "dihedral", "Ryckaert-Bell.": "ryckaert_bellemans",
-         "Improper Dih.": "improper", "Per. Imp. Dih.": "improper", "LJ-14": "lj14",
-         "Coulomb-14": "coulomb14", "Kinetic En.": "kinetic", "Total Energy": "total",
+         "Fourier Dih.": "ryckaert_bellemans", "Improper Dih.": "improper",
+         "Per. Imp. Dih.": "improper", "LJ-14": "lj14", "Coulomb-14": "coulomb14",
+         "Kinetic En.": "kinetic", "Total Energy": "total",
          "Conserved En.": "conserved", "Temperature": "temperature", "Pressure": "pressure"}
 
 
