@@ -11,6 +11,7 @@
 #include "device/ops.h"
 #include "info_machine.h"
 #include "options.h"
+#include "transport/fabric.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ static const char *costs_of(int row)
     case ROW_NVSHMEM:
         return "GPUs of different hosts cannot store to each other";
     case ROW_FABRIC:
-        return "ranks of different hosts start as one job, but reach no memory of each other";
+        return "ranks of different hosts start as one job, but send no messages to each other";
     case ROW_HOSTCOPY:
         return "GPUs without access to each other have no path";
     default:
@@ -69,10 +70,10 @@ static json_t *describe_transports(void)
     json_t *list = json_array();
     for (int row = 0; row < ROW_COUNT; row++) {
         const struct transport *transport = leat_transports[row];
+        const char *absent = row == ROW_FABRIC ? fabric_absent() : transport->absent;
         json_array_append_new(list, json_pack("{s:s, s:b, s:s?, s:s?}", "name", transport->name,
-                                              "present", transport->absent == NULL, "absent",
-                                              transport->absent, "costs",
-                                              transport->absent ? costs_of(row) : NULL));
+                                              "present", absent == NULL, "absent", absent, "costs",
+                                              absent ? costs_of(row) : NULL));
     }
     return list;
 }

@@ -46,6 +46,7 @@ mpi_packages() {
     cat <<'EOF'
 openmpi-bin      command -v mpirun.openmpi
 libpmix-dev      pkg-config --exists pmix
+libfabric-dev    pkg-config --exists libfabric
 libopenmpi-dev   command -v mpicc.openmpi
 mpich            command -v mpirun.mpich
 libmpich-dev     command -v mpicc.mpich

@@ -27,6 +27,14 @@ struct tie_ops {
     int (*arrive)(struct tie *tie, struct leat_job *job, uint64_t deadline_ns);
     /* Writes down who has gone, with leat_rank_gone; never waits; any thread. May be NULL. */
     void (*look)(struct tie *tie, struct segment_head *head);
+    /* Tells those who ask where this rank can be found (core/card.h), and asks for another's; the
+     * latter as leat_card_find. NULL: there is no way. */
+    int (*publish)(struct tie *tie, const char *card);
+    int (*find)(struct tie *tie, struct segment_head *head, int rank, char card[LEAT_CARD_BYTES]);
+    /* What all ranks of the job know and nobody else; NULL: nothing. */
+    int (*secret)(struct tie *tie, const struct segment_head *head, uint8_t secret[MAC_BYTES]);
+    /* This end of the way to the other ranks, as a number; leaves `address` where it is unknown. */
+    void (*address)(struct tie *tie, char address[64]);
     /* Says good-bye and frees the tie; `reason` is leat_close's. */
     void (*leave)(struct tie *tie, const char *reason);
 };

@@ -75,7 +75,44 @@ static void leave(struct tie *tie, const char *reason)
     free(own);
 }
 
-static const struct tie_ops ops = {.arrive = arrive, .look = look, .leave = leave};
+static int publish(struct tie *tie, const char *card)
+{
+    struct root_tie *own = tie_of(tie);
+    return own->root ? root_publish(own->root, card) : root_link_publish(own->link, card);
+}
+
+static int find(struct tie *tie, struct segment_head *head, int rank, char card[LEAT_CARD_BYTES])
+{
+    struct root_tie *own = tie_of(tie);
+    return own->root ? root_find(own->root, rank, card)
+                     : root_link_find(own->link, head, rank, card);
+}
+
+static int secret(struct tie *tie, const struct segment_head *head, uint8_t key[MAC_BYTES])
+{
+    static const char purpose[] = "leat fabric";
+    const struct hello_key *shared = &tie_of(tie)->options.key;
+    const struct mac_piece pieces[] = {{purpose, sizeof purpose}, {head->job, sizeof head->job}};
+    leat_mac(shared->text, shared->bytes, pieces, 2, key);
+    return 0;
+}
+
+static void address(struct tie *tie, char text[64])
+{
+    struct root_tie *own = tie_of(tie);
+    if (own->root)
+        root_reached_at(own->root, text);
+    else
+        root_link_address(own->link, text);
+}
+
+static const struct tie_ops ops = {.arrive = arrive,
+                                   .look = look,
+                                   .publish = publish,
+                                   .find = find,
+                                   .secret = secret,
+                                   .address = address,
+                                   .leave = leave};
 
 static int read_key(struct hello_key *key)
 {

@@ -172,12 +172,12 @@ static int check_log_word(const char *text, const char *where, int *level)
                      text);
 }
 
-static int check_trace(const char *text, const char *where)
+static int check_length(const struct setting *setting, const char *text, const char *where)
 {
     if (strlen(text) < sizeof((struct config *)0)->trace)
         return 0;
-    return leat_fail(-EINVAL, "LEAT_TRACE%s is %zu characters long; at most %zu are read", where,
-                     strlen(text), sizeof((struct config *)0)->trace - 1);
+    return leat_fail(-EINVAL, "%s%s is %zu characters long; at most %zu are read", setting->name,
+                     where, strlen(text), sizeof((struct config *)0)->trace - 1);
 }
 
 static int check_switch(const struct setting *setting, const char *text, const char *where)
@@ -256,8 +256,8 @@ static int assign(struct loader *loader, enum setting_id id, const char *text)
         error = parse_number(setting, text, loader->where, &value);
     else if (id == SETTING_PATHS)
         error = check_paths(text, loader->where);
-    else if (id == SETTING_TRACE)
-        error = check_trace(text, loader->where);
+    else if (id == SETTING_TRACE || id == SETTING_FABRIC)
+        error = check_length(setting, text, loader->where);
     else if (id == SETTING_DEVICE)
         error = check_device(text, loader->where);
     else if (id == SETTING_COMPAT || id == SETTING_FILE_DIRECT)

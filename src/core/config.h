@@ -20,6 +20,7 @@ enum setting_id {
     SETTING_TIMEOUT,
     SETTING_ARENA,
     SETTING_PATHS,
+    SETTING_FABRIC,
     SETTING_DEVICE,
     SETTING_BLOCKS,
     SETTING_PACKETS,
@@ -62,6 +63,7 @@ struct config {
     double timeout_s;
     uint64_t arena_bytes;
     char paths[128];
+    char fabric[128]; /* provider of libfabric, with @ADDRESS, or "auto" */
     char device[128]; /* "cpu", "cuda" or "cuda:0,1" */
     int block_count;
     int packets; /* elements of a pulse */

@@ -19,6 +19,10 @@ const struct setting leat_settings[SETTING_COUNT] = {
     [SETTING_PATHS] = {"LEAT_PATHS", KIND_TEXT, "auto", 0, 0,
                        "paths that may be taken: auto, require:NAME or forbid:NAME[,NAME]",
                        IN(paths)},
+    [SETTING_FABRIC] = {"LEAT_FABRIC", KIND_TEXT, "auto", 0, 0,
+                        "libfabric's provider between hosts (net, tcp, verbs;ofi_rxm, ...), also "
+                        "NAME@ADDRESS, or auto",
+                        IN(fabric)},
     [SETTING_DEVICE] = {"LEAT_DEVICE", KIND_TEXT, "cpu", 0, 0,
                         "where kernels run: cpu, cuda or cuda:0,1 (the GPUs for a job's threads)",
                         IN(device)},

@@ -28,6 +28,8 @@ static const size_t payload_bytes[HELLO_KINDS] = {
     [HELLO_REFUSED] = HELLO_TEXT_BYTES,
     [HELLO_LEAVE] = 4 + HELLO_TEXT_BYTES,
     [HELLO_GONE] = 8 + HELLO_TEXT_BYTES,
+    [HELLO_CARD] = 4 + HELLO_TEXT_BYTES,
+    [HELLO_ASK] = 4,
 };
 
 _Static_assert(HEADER + 8 + HELLO_TEXT_BYTES + MAC_BYTES <= HELLO_FRAME_BYTES, "frames fit");
@@ -45,7 +47,7 @@ static uint32_t number_at(const uint8_t *at)
 
 static bool has_text(enum hello_kind kind)
 {
-    return kind == HELLO_REFUSED || kind == HELLO_LEAVE || kind == HELLO_GONE;
+    return kind == HELLO_REFUSED || kind == HELLO_LEAVE || kind == HELLO_GONE || kind == HELLO_CARD;
 }
 
 static uint8_t *begin_frame(struct hello_frame *frame, enum hello_kind kind, size_t payload)
@@ -148,6 +150,13 @@ void hello_say(struct hello_channel *channel, const struct hello_event *event,
     case HELLO_SEAT:
         memcpy(at, event->seat, HELLO_SEAT_BYTES);
         break;
+    case HELLO_ASK:
+        put_number(at, event->rank, 4);
+        break;
+    case HELLO_CARD:
+        put_number(at, event->rank, 4);
+        memcpy(at + 4, event->text, text);
+        break;
     case HELLO_GONE:
         put_number(at, event->rank, 4);
         at += 4;
@@ -191,8 +200,9 @@ static bool may_say(const struct hello_channel *channel, enum hello_kind kind)
     if (!channel->proven)
         return kind == channel->expected || (!channel->root && kind == HELLO_REFUSED);
     bool by_root = kind == HELLO_LEAD || kind == HELLO_FOLLOW || kind == HELLO_START ||
-                   kind == HELLO_GONE || kind == HELLO_REFUSED;
-    bool by_rank = kind == HELLO_SEAT || kind == HELLO_READY || kind == HELLO_LEAVE;
+                   kind == HELLO_GONE || kind == HELLO_REFUSED || kind == HELLO_CARD;
+    bool by_rank = kind == HELLO_SEAT || kind == HELLO_READY || kind == HELLO_LEAVE ||
+                   kind == HELLO_CARD || kind == HELLO_ASK;
     return channel->root ? by_rank : by_root;
 }
 
@@ -317,7 +327,7 @@ static int take_other(struct hello_channel *channel, struct hello_event *event)
     }
     if (event->kind == HELLO_FOLLOW || event->kind == HELLO_SEAT)
         memcpy(event->seat, at, HELLO_SEAT_BYTES);
-    if (event->kind == HELLO_GONE) {
+    if (event->kind == HELLO_GONE || event->kind == HELLO_CARD || event->kind == HELLO_ASK) {
         event->rank = number_at(at);
         at += 4;
     }

@@ -12,6 +12,9 @@
  *     SEAT   where the segment is         >
  *     READY  the rank's record is claimed >
  *                                         <  START: all are there
+ *     CARD   where the rank is in a network >
+ *     ASK    where is another?            >
+ *                                         <  CARD: there, once it has said so
  *     LEAVE                               >
  *                                         <  GONE: another rank has left or died
  *                                         <  REFUSED: why not (unsealed before the proof)
@@ -52,6 +55,8 @@ enum hello_kind {
     HELLO_START,
     HELLO_LEAVE,
     HELLO_GONE,
+    HELLO_CARD,
+    HELLO_ASK,
     HELLO_KINDS
 };
 
@@ -80,8 +85,8 @@ struct hello_event {
     enum hello_kind kind;
     uint8_t job[HELLO_JOB_BYTES];    /* LEAD, FOLLOW */
     char seat[HELLO_SEAT_BYTES + 1]; /* SEAT, FOLLOW */
-    uint32_t rank, end;              /* GONE; `end` in LEAVE too */
-    char text[HELLO_TEXT_BYTES + 1]; /* GONE, LEAVE, REFUSED */
+    uint32_t rank, end;              /* GONE; `end` in LEAVE, `rank` in CARD and ASK too */
+    char text[HELLO_TEXT_BYTES + 1]; /* GONE, LEAVE, REFUSED, CARD */
 };
 
 /* One end of a connection. */

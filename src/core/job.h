@@ -104,11 +104,20 @@ struct endpoint {
     uint8_t tail_line[LEAT_SIGNAL_BYTES - 8];
 };
 
+#define LEAT_CARD_BYTES 252
+
+/* Where the rank can be found in a network (core/card.h). */
+struct card_box {
+    uint32_t there; /* released after the text */
+    char text[LEAT_CARD_BYTES];
+};
+
 struct arena_head {
     struct leat_signal published; /* raised on every change of the directory */
     uint32_t slot_count;          /* slots ever used */
     uint32_t unused[15];
     struct endpoint endpoint;
+    struct card_box card;
     struct region_slot slot[LEAT_REGION_SLOTS];
     struct reduce_slot reduce;
 };
@@ -189,6 +198,7 @@ struct leat_job {
     uint64_t reduce_epoch;
     struct msg_engine *msg;         /* made at first use, with the next three */
     struct message_counts *message; /* [rank_count], pages touched for peers in use only */
+    int message_row;                /* enum transport_row that they go by */
     struct job_child msg_child;
     void (*progress)(struct leat_job *job); /* of messages; NULL while there are none */
     struct letters *letters;                /* halo/letter.c's */

@@ -63,7 +63,7 @@ static bool send_frame(const struct root_peer *peer, const struct hello_frame *f
 }
 
 // Whoever does not read what little is sent is found dead by its connection later.
-static void say(struct root_peer *peer, const struct hello_event *event)
+void root_say(struct root_peer *peer, const struct hello_event *event)
 {
     struct hello_frame frame;
     hello_say(&peer->channel, event, &frame);
@@ -86,7 +86,7 @@ void root_tell_all(struct root *root, const struct hello_event *event)
 {
     for (int rank = 1; rank < root->options.rank_count; rank++)
         if (root->rank[rank].peer)
-            say(root->rank[rank].peer, event);
+            root_say(root->rank[rank].peer, event);
 }
 
 // ---- The job ----
@@ -128,7 +128,7 @@ static void seat_of(struct root *root, struct root_peer *peer, const struct root
     memcpy(event.job, root->head->job, sizeof event.job);
     memcpy(event.seat, host->seat, sizeof event.seat);
     peer->seated = true;
-    say(peer, &event);
+    root_say(peer, &event);
 }
 
 static struct root_host *host_of(struct root *root, const uint8_t id[HELLO_HOST_BYTES])
@@ -156,7 +156,7 @@ static void give_seat(struct root *root, struct root_peer *peer)
     struct hello_event event = {.kind = HELLO_LEAD};
     memcpy(event.job, root->head->job, sizeof event.job);
     peer->seated = true;
-    say(peer, &event);
+    root_say(peer, &event);
 }
 
 static void take_seat(struct root *root, struct root_peer *leader, const struct hello_event *event)
@@ -206,6 +206,17 @@ static void find_fault(const struct root *root, const struct hello_claim *claim,
         snprintf(why, 200, "rank %u has been in the job and has ended", claim->rank);
 }
 
+// By the way that ranks of other hosts come, the others find this one.
+static void note_way(struct root *root, const struct root_peer *peer)
+{
+    if (!memcmp(peer->channel.claim.host, root->options.host, HELLO_HOST_BYTES))
+        return;
+    pthread_mutex_lock(&root->lock);
+    if (!*root->reached)
+        root_own_address(peer->fd, root->reached);
+    pthread_mutex_unlock(&root->lock);
+}
+
 // False where it was refused, and is no more.
 static bool prove(struct root *root, struct root_peer *peer)
 {
@@ -216,6 +227,7 @@ static bool prove(struct root *root, struct root_peer *peer)
         return false;
     }
     peer->rank = (int)peer->channel.claim.rank;
+    note_way(root, peer);
     root->stranger_count--;
     root->rank[peer->rank].peer = peer;
     root_watch_link(peer->fd, root->options.timeout_s);
@@ -256,6 +268,12 @@ static bool obey(struct root *root, struct root_peer *peer, const struct hello_e
             pthread_mutex_unlock(&root->lock);
             root_count_ready(root);
         }
+        return true;
+    case HELLO_CARD:
+        root_take_card(root, peer->rank, event->text);
+        return true;
+    case HELLO_ASK:
+        root_answer(root, peer, event->rank);
         return true;
     case HELLO_LEAVE:
         gone(root, peer, event->end == END_LEFT ? END_LEFT : END_FAILED, event->text);

@@ -34,6 +34,8 @@ int root_resolve(const char *address, bool to_listen, struct addrinfo **found);
 bool root_is_local(const struct sockaddr *address);
 /* HOST is a name that says nothing of that: neither an address nor localhost. */
 bool root_has_name(const char *address);
+/* This end of a connection, without its port. */
+void root_own_address(int fd, char address[64]);
 void root_print_address(const struct sockaddr *address, socklen_t bytes,
                         char text[ROOT_ADDRESS_BYTES]);
 /* So that the kernel notices within the time-out that the other end cannot be reached. */
@@ -53,6 +55,11 @@ int root_verdict(struct root *root);
 const char *root_local_address(const struct root *root);
 /* Names the ranks that have not come yet. */
 void root_missing(struct root *root, char *text, size_t bytes);
+/* Rank 0's card, and another's, or -EAGAIN (core/card.h). */
+int root_publish(struct root *root, const char *card);
+int root_find(struct root *root, int rank, char card[LEAT_CARD_BYTES]);
+/* Where ranks of other hosts have reached it, as a number; leaves it where none has. */
+void root_reached_at(struct root *root, char address[64]);
 /* Tells the others, with leat_close's reason or NULL. */
 void root_close(struct root *root, const char *reason);
 
@@ -63,6 +70,10 @@ int root_join(const struct root_options *options, const struct config *config, u
               struct seat *seat, struct root_link **link);
 int root_arrive(struct root_link *link, struct seat *seat, uint64_t deadline_ns);
 void root_look(struct root_link *link, struct segment_head *head);
+int root_link_publish(struct root_link *link, const char *card);
+int root_link_find(struct root_link *link, struct segment_head *head, int rank,
+                   char card[LEAT_CARD_BYTES]);
+void root_link_address(const struct root_link *link, char address[64]);
 void root_leave(struct root_link *link, const char *reason);
 
 #endif

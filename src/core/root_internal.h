@@ -31,10 +31,18 @@ struct root_host {
     bool seated; /* `seat` is known */
 };
 
+/* Who has asked for a card that is not there yet. */
+struct root_ask {
+    struct root_ask *next;
+    int asker;
+};
+
 struct root_rank {
     struct root_peer *peer;
     bool ended;
-    bool ready; /* under the root's lock */
+    bool ready;            /* under the root's lock, as is the next */
+    char *card;            /* or NULL */
+    struct root_ask *asks; /* the thread's */
 };
 
 struct root {
@@ -44,8 +52,9 @@ struct root {
     int epoll, wake_fd, told_fd;
     char local[ROOT_ADDRESS_BYTES]; /* where it listens, if no other host reaches that; or "" */
     pthread_t thread;
-    pthread_mutex_t
-        lock; /* of what rank 0 and the thread both look at: the next six, and `ready` */
+    pthread_mutex_t lock; /* of what rank 0 and the thread both look at: the next seven, and `ready`
+                             and `card` of ranks */
+    char reached[64];     /* where a rank of another host has reached it, or "" */
     bool own_ready, closing;
     char reason[HELLO_TEXT_BYTES + 1]; /* why rank 0 leaves, or "" */
     bool started, broken;
@@ -60,7 +69,14 @@ struct root {
     size_t told_count;
 };
 
+/* ---- root_cards.c: the thread's ---- */
+void root_take_card(struct root *root, int rank, const char *card);
+void root_answer(struct root *root, struct root_peer *peer, uint32_t rank);
+void root_answer_all(struct root *root, int rank);
+void root_cards_free(struct root *root);
+
 /* ---- root.c ---- */
+void root_say(struct root_peer *peer, const struct hello_event *event);
 void root_hear(struct root *root, struct root_peer *peer);
 void root_turn_away(struct root *root, const struct root_peer *peer, const char *why);
 void root_drop(struct root *root, struct root_peer *peer);

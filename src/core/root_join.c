@@ -28,6 +28,14 @@
 #define SHARE_MOST_NS UINT64_C(3000000000) // of one address of several: a SYN is sent twice in it
 #define WHY_NS        UINT64_C(1000000000) // for what the root has to say to a failure
 
+// A question, and its answer once that is there.
+struct link_card {
+    struct link_card *next;
+    int rank;
+    bool there;
+    char text[LEAT_CARD_BYTES];
+};
+
 struct root_link {
     int fd;
     bool lost;
@@ -38,6 +46,7 @@ struct root_link {
     char address[256]; // as given
     uint8_t bytes[HELLO_FRAME_BYTES];
     size_t have, at;
+    struct link_card *cards; /* asked for and not taken yet; under the lock */
 };
 
 // ---- Frames ----
@@ -277,6 +286,11 @@ static void free_link(struct root_link *link)
 {
     if (link->fd >= 0)
         close(link->fd);
+    while (link->cards) {
+        struct link_card *card = link->cards;
+        link->cards = card->next;
+        free(card);
+    }
     pthread_mutex_destroy(&link->lock);
     free(link);
 }
@@ -355,27 +369,106 @@ static void lose(struct root_link *link, struct segment_head *head)
         leat_rank_gone(head, (int)rank, RANK_LOST, text);
 }
 
-void root_look(struct root_link *link, struct segment_head *head)
+static void keep_card(struct root_link *link, const struct hello_event *event)
 {
-    if (pthread_mutex_trylock(&link->lock))
-        return; // somebody is looking
+    for (struct link_card *card = link->cards; card; card = card->next)
+        if ((uint32_t)card->rank == event->rank) {
+            snprintf(card->text, sizeof card->text, "%.*s", LEAT_CARD_BYTES - 1, event->text);
+            card->there = true;
+        }
+}
+
+static void hear(struct root_link *link, struct segment_head *head, const struct hello_event *event)
+{
+    if (event->kind == HELLO_CARD)
+        keep_card(link, event);
+    if (event->kind != HELLO_GONE || event->rank >= head->rank_count)
+        return;
+    // In order: then nobody is lost, though nobody is watched any more either.
+    link->lost = event->rank == 0 && event->end != END_DIED;
+    leat_rank_gone(head, (int)event->rank,
+                   event->end == END_DIED     ? RANK_LOST
+                   : event->end == END_FAILED ? RANK_FAILED
+                                              : RANK_UNHARMED,
+                   event->text);
+}
+
+static void hear_all(struct root_link *link, struct segment_head *head)
+{
     while (!link->lost) {
         struct hello_event event;
         if (next_event(link, &event))
             lose(link, head);
         else if (event.kind == HELLO_NONE)
             break;
-        else if (event.kind == HELLO_GONE && event.rank < head->rank_count) {
-            // In order: then nobody is lost, though nobody is watched any more either.
-            link->lost = event.rank == 0 && event.end != END_DIED;
-            leat_rank_gone(head, (int)event.rank,
-                           event.end == END_DIED     ? RANK_LOST
-                           : event.end == END_FAILED ? RANK_FAILED
-                                                     : RANK_UNHARMED,
-                           event.text);
-        }
+        else
+            hear(link, head, &event);
     }
+}
+
+void root_look(struct root_link *link, struct segment_head *head)
+{
+    if (pthread_mutex_trylock(&link->lock))
+        return; // somebody is looking
+    hear_all(link, head);
     pthread_mutex_unlock(&link->lock);
+}
+
+int root_link_publish(struct root_link *link, const char *card)
+{
+    struct hello_event event = {.kind = HELLO_CARD, .rank = (uint32_t)link->rank};
+    snprintf(event.text, sizeof event.text, "%s", card);
+    pthread_mutex_lock(&link->lock);
+    int error = link->lost ? leat_fail(-EHOSTUNREACH, "the root (rank 0) has left, so nobody can "
+                                                      "be told where this rank is")
+                           : say(link, &event);
+    pthread_mutex_unlock(&link->lock);
+    return error;
+}
+
+static int ask(struct root_link *link, int rank)
+{
+    struct hello_event event = {.kind = HELLO_ASK, .rank = (uint32_t)rank};
+    struct link_card *card = calloc(1, sizeof *card);
+    if (!card)
+        return leat_fail(-ENOMEM, "no memory to ask where rank %d is", rank);
+    *card = (struct link_card){.next = link->cards, .rank = rank};
+    link->cards = card;
+    int error = say(link, &event);
+    return error ? error : -EAGAIN;
+}
+
+static int find_card(struct root_link *link, int rank, char card[LEAT_CARD_BYTES])
+{
+    struct link_card **at = &link->cards;
+    while (*at && (*at)->rank != rank)
+        at = &(*at)->next;
+    struct link_card *found = *at;
+    if (found && found->there) {
+        memcpy(card, found->text, LEAT_CARD_BYTES);
+        *at = found->next;
+        free(found);
+        return 0;
+    }
+    if (link->lost)
+        return leat_fail(-EHOSTUNREACH,
+                         "the root (rank 0) has left before it said where rank %d is", rank);
+    return found ? -EAGAIN : ask(link, rank);
+}
+
+int root_link_find(struct root_link *link, struct segment_head *head, int rank,
+                   char card[LEAT_CARD_BYTES])
+{
+    pthread_mutex_lock(&link->lock);
+    hear_all(link, head);
+    int error = find_card(link, rank, card);
+    pthread_mutex_unlock(&link->lock);
+    return error;
+}
+
+void root_link_address(const struct root_link *link, char address[64])
+{
+    root_own_address(link->fd, address);
 }
 
 void root_leave(struct root_link *link, const char *reason)

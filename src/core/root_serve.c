@@ -132,6 +132,7 @@ static bool obey_rank_0(struct root *root)
     pthread_mutex_unlock(&root->lock);
     if (ready)
         root_count_ready(root);
+    root_answer_all(root, 0);
     return !closing;
 }
 
@@ -271,6 +272,8 @@ static void free_root(struct root *root)
         if (fds[i] >= 0)
             close(fds[i]);
     pthread_mutex_destroy(&root->lock);
+    if (root->rank)
+        root_cards_free(root);
     free(root->rank);
     free(root->host);
     free(root);

@@ -87,7 +87,8 @@ int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
         if (counts && wanted)
             add_peer(counts, &sum);
         if (job->message && wanted)
-            add_messages(&job->message[rank], rank == job->rank ? ROW_SELF : ROW_SHM, &sum);
+            add_messages(&job->message[rank], rank == job->rank ? ROW_SELF : job->message_row,
+                         &sum);
     }
     leat_stats read = {.size = stats->size};
     fill_paths(&sum, &read);

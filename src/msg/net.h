@@ -91,7 +91,7 @@ struct msg_net_ops {
                const struct msg_piece *pieces, int count);
     /* Bulk copies, one piece. 0: done on return, 1: under way (transfer->finished tells, also where
      * the peer is lost meanwhile; not in a network that maps memory), or -errno (-EPERM: this way
-     * is closed, another may do). */
+     * is closed, another may do; -EAGAIN: no room now, not in a network that maps memory). */
     int (*bulk_get)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t offset,
                     void *to, uint64_t bytes, struct msg_transfer *transfer);
     int (*bulk_put)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t offset,

@@ -8,7 +8,9 @@
 #include "core/error.h"
 #include "core/job.h"
 #include "msg/internal.h"
+#include "transport/fabric_msg.h"
 #include "transport/shm_msg.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -88,6 +90,20 @@ static int check_budget(const struct leat_job *job, const struct msg_tuning *tun
         (unsigned long long)tuning->budget_bytes, job->rank_count, (unsigned long long)high);
 }
 
+// One network for all of a job's peers: where some are on other hosts, libfabric is it.
+static int open_net(struct leat_job *job, uint64_t queue_bytes, struct msg_net **net)
+{
+    const char *rule = job->config.paths;
+    bool wanted = job->first_away >= 0 && !leat_path_rule(rule, "forbid:", "fabric");
+    if (wanted || leat_path_rule(rule, "require:", "fabric")) {
+        job->message_row = ROW_FABRIC;
+        return leat_fabric_msg_open(job, queue_bytes, net);
+    }
+    job->message_row = ROW_SHM;
+    int error = leat_all_here(job, "messages");
+    return error ? error : leat_shm_msg_open(job, queue_bytes, net);
+}
+
 int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
 {
     if (job->msg) {
@@ -97,9 +113,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     struct msg_tuning tuning;
     struct msg_net *net;
     tuning_of(&job->config, &tuning);
-    int error = leat_all_here(job, "messages");
-    if (!error)
-        error = check_budget(job, &tuning);
+    int error = check_budget(job, &tuning);
     if (error)
         return error;
     // A mapping, since calloc would touch all of it.
@@ -108,7 +122,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     if (counts == MAP_FAILED)
         return leat_fail(-ENOMEM, "no address space for the message counts of %d ranks",
                          job->rank_count);
-    error = leat_shm_msg_open(job, queue_of(tuning.budget_bytes), &net);
+    error = open_net(job, queue_of(tuning.budget_bytes), &net);
     if (!error)
         error = msg_engine_open(net, &tuning, &job->msg);
     if (error) {

@@ -168,6 +168,8 @@ static void step_copy(struct msg_engine *engine, struct msg_request *request)
     } else {
         request->transfer.finished = 0;
         error = bytes ? msg_copy_chunk(engine, request, request->done, bytes) : -EINVAL;
+        if (error == -EAGAIN)
+            return;
         if (error > 0) {
             request->found = 1;
             return;
@@ -189,6 +191,14 @@ static void step_copy(struct msg_engine *engine, struct msg_request *request)
     }
 }
 
+// Each piece would take a get of its own, and each get a round trip.
+static bool scattered(const struct msg_engine *engine, const struct msg_request *request)
+{
+    void *at;
+    return !engine->mapped && request->data.layout &&
+           msg_layout_piece(&request->data, 0, &at) < engine->tuning.direct_bytes;
+}
+
 static void choose(struct msg_engine *engine, struct msg_request *request)
 {
     request->far = request->near = NULL;
@@ -206,7 +216,9 @@ static void choose(struct msg_engine *engine, struct msg_request *request)
     if (request->far)
         request->mode = MODE_COPY;
     else
-        request->mode = request->total < engine->tuning.direct_bytes ? MODE_WANT_PIPE : MODE_GET;
+        request->mode = request->total < engine->tuning.direct_bytes || scattered(engine, request)
+                            ? MODE_WANT_PIPE
+                            : MODE_GET;
     if (request->mode == MODE_GET && engine->mapped && !may_get(engine, request))
         request->mode = MODE_WANT_PIPE;
     if (request->mode == MODE_WANT_PIPE)

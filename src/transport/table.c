@@ -5,13 +5,9 @@
 #include "transport/transport.h"
 
 static const struct transport nvshmem = {.name = "nvshmem", .absent = "this build has no NVSHMEM"};
-static const struct transport fabric = {.name = "fabric", .absent = "this build has no libfabric"};
 
 const struct transport *const leat_transports[ROW_COUNT] = {
-    [ROW_SELF] = &leat_transport_self,
-    [ROW_PEER] = &leat_transport_peer,
-    [ROW_SHM] = &leat_transport_shm,
-    [ROW_NVSHMEM] = &nvshmem,
-    [ROW_FABRIC] = &fabric,
-    [ROW_HOSTCOPY] = &leat_transport_hostcopy,
+    [ROW_SELF] = &leat_transport_self,     [ROW_PEER] = &leat_transport_peer,
+    [ROW_SHM] = &leat_transport_shm,       [ROW_NVSHMEM] = &nvshmem,
+    [ROW_FABRIC] = &leat_transport_fabric, [ROW_HOSTCOPY] = &leat_transport_hostcopy,
 };

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <leat/halo.h>
+#include <leat/msg.h>
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -138,11 +139,111 @@ static int play_halo(leat_job *job)
     return 1;
 }
 
+// ---- Messages ----
+
+enum { TALK_MOST = 300000, TALK_PEERS = 8 };
+
+static const size_t talk_sizes[] = {0, 1, 96, 97, 4096, 40000, TALK_MOST};
+
+static uint8_t talk_byte(int from, int to, size_t size, size_t at)
+{
+    return (uint8_t)(31 * from + 17 * to + (int)(size % 251) + (int)(at % 241));
+}
+
+// One message of a size to every rank, and one from each, all under way at once.
+static int talk_all(leat_job *job, leat_comm *comm, size_t size)
+{
+    static uint8_t out[TALK_PEERS][TALK_MOST], in[TALK_PEERS][TALK_MOST];
+    static leat_request requests[2 * TALK_PEERS];
+    leat_request *list[2 * TALK_PEERS];
+    size_t count = 0;
+    int error = 0;
+    for (int peer = 0; peer < job->rank_count && !error; peer++) {
+        memset(in[peer], 0xee, size);
+        for (size_t at = 0; at < size; at++)
+            out[peer][at] = talk_byte(job->rank, peer, size, at);
+        list[count] = &requests[count];
+        error = leat_recv(comm, (leat_data){.address = in[peer], .bytes = size}, peer, (int)size,
+                          NULL, list[count]);
+        count++;
+        list[count] = &requests[count];
+        if (!error)
+            error = leat_send(comm, (leat_data){.address = out[peer], .bytes = size}, peer,
+                              (int)size, 0, list[count]);
+        count++;
+    }
+    if (!error)
+        error = leat_request_wait(list, count, LEAT_WAIT_ALL, 25, NULL);
+    for (int peer = 0; peer < job->rank_count && !error; peer++)
+        for (size_t at = 0; at < size; at++)
+            if (in[peer][at] != talk_byte(peer, job->rank, size, at))
+                error =
+                    leat_fail(-EBADMSG, "byte %zu of %zu from rank %d is wrong", at, size, peer);
+    return error;
+}
+
+static int talk_sum(leat_job *job, leat_comm *comm)
+{
+    static double in[1000], out[1000];
+    double expected = 0.5 * job->rank_count * (job->rank_count + 1);
+    for (int i = 0; i < 1000; i++)
+        in[i] = (job->rank + 1) * (i + 1.0);
+    leat_collective_options options = {.size = sizeof options,
+                                       .kind = LEAT_ALLREDUCE,
+                                       .type = LEAT_DOUBLE,
+                                       .operation = LEAT_SUM,
+                                       .count = 1000,
+                                       .send = in,
+                                       .receive = out};
+    int error = leat_collective(comm, &options, NULL);
+    for (int i = 0; i < 1000 && !error; i++)
+        if (out[i] != expected * (i + 1.0))
+            error = leat_fail(-EBADMSG, "element %d of a sum is %g", i, out[i]);
+    return error;
+}
+
+static int play_talk(leat_job *job)
+{
+    leat_comm *comm;
+    int error = leat_comm_split(job, NULL, &comm);
+    for (size_t i = 0; i < sizeof talk_sizes / sizeof *talk_sizes && !error; i++)
+        error = talk_all(job, comm, talk_sizes[i]);
+    if (!error)
+        error = talk_sum(job, comm);
+    leat_stats stats = {.size = sizeof stats};
+    leat_stats_read(job, LEAT_ALL_PEERS, &stats);
+    for (int p = 0; p < stats.path_count; p++)
+        if (stats.path[p].operations)
+            tell("path %s\n", stats.path[p].path);
+    tell("talk %d: %s\n", error, error ? leat_error_detail() : "all right");
+    return error != 0;
+}
+
+// Waits for a message that never comes, of a rank that it has heard from.
+static int play_listen(leat_job *job)
+{
+    leat_comm *comm;
+    int next = (job->rank + 1) % job->rank_count;
+    uint8_t byte;
+    int error = leat_comm_split(job, NULL, &comm);
+    if (!error)
+        error = talk_all(job, comm, 96);
+    tell("open %d\n", (int)getpid());
+    uint64_t begin_ns = leat_now_ns();
+    if (!error)
+        error = leat_recv(comm, (leat_data){.address = &byte, .bytes = 1}, next, 7, NULL, NULL);
+    tell("recv %d after %.2f s: %s\n", error, (double)(leat_now_ns() - begin_ns) * 1e-9,
+         leat_error_detail());
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*play)(leat_job *job);
-} roles[] = {{"sum", play_sum},   {"watch", play_watch}, {"idle", play_idle},  {"halo", play_halo},
-             {"time", play_time}, {"absent", play_sum},  {"closed", play_sum}, {"alone", play_sum}};
+} roles[] = {{"talk", play_talk},   {"listen", play_listen}, {"sum", play_sum},
+             {"watch", play_watch}, {"idle", play_idle},     {"halo", play_halo},
+             {"time", play_time},   {"absent", play_sum},    {"closed", play_sum},
+             {"alone", play_sum}};
 
 // leat_open in a process that was started with the standard descriptors closed.
 static int open_closed(leat_job **job)
@@ -236,6 +337,8 @@ static _Noreturn void be_rank(const struct root_rank_options *options, int out)
     setenv("LEAT_JOB_KEY", options->key ? options->key : ROOT_KEY, 1);
     setenv("LEAT_TIMEOUT", options->timeout_s ? options->timeout_s : "20", 1);
     setenv("LEAT_ARENA", "64M", 1);
+    if (options->paths)
+        setenv("LEAT_PATHS", options->paths, 1);
     set_number("LEAT_RANK", options->rank);
     set_number("LEAT_SIZE", options->size);
     dup2(out, STDOUT_FILENO);

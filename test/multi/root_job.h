@@ -23,6 +23,7 @@ struct root_rank_options {
     const char *key, *address; /* NULL: ROOT_KEY, 127.0.0.1 */
     const char *timeout_s;     /* LEAT_TIMEOUT; NULL: 20 */
     int network;               /* descriptor of a network namespace, or 0 */
+    const char *paths;         /* LEAT_PATHS; NULL: as it is */
     int files;                 /* that can be opened before leat_open, or 0: no limit */
     const char *role;          /* what root_play_role does */
 };
@@ -45,9 +46,12 @@ struct started {
  *   closed as sum, but without standard input, output and error while it opens; prints first
  *          "taken MASK", a bit for each of their numbers that has a descriptor then
  *   alone  as closed, in a job of its own
- *   path   is `leat path` (LEAT_BIN)
- *   halo   opens, prints "open PID is rank R", exchanges a halo until that fails; prints "halo
- * ERROR: DETAIL"
+ *   talk   sends messages of many sizes to every rank and adds up; prints "path NAME" for each path
+ *          that was taken and "talk ERROR: DETAIL"
+ *   listen as talk with one size, then waits for a message of the next rank that never comes;
+ * prints "open PID", then "recv ERROR after S s: DETAIL" path   is `leat path` (LEAT_BIN) halo
+ * opens, prints "open PID is rank R", exchanges a halo until that fails; prints "halo ERROR:
+ * DETAIL"
  */
 void root_play_role(int argc, char **argv);
 

@@ -8,7 +8,7 @@ leat=${LEAT_BIN:?the path of the command leat}
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch
-unset LEAT_TIMEOUT LEAT_ARENA LEAT_PATHS LEAT_BLOCKS LEAT_SPIN LEAT_LOG LEAT_CONFIG LEAT_TRACE
+unset LEAT_TIMEOUT LEAT_ARENA LEAT_PATHS LEAT_FABRIC LEAT_BLOCKS LEAT_SPIN LEAT_LOG LEAT_CONFIG LEAT_TRACE
 unset LEAT_RANK LEAT_SIZE LEAT_JOB_FD LEAT_ROOT LEAT_JOB_KEY
 failures=0
 
@@ -109,7 +109,7 @@ json '{s["name"]: (s["value"], s["source"]) for s in j["settings"]} == {
     "LEAT_PATHS": ("auto", "default"), "LEAT_DEVICE": ("cpu", "default"),
     "LEAT_BLOCKS": ("1", "default"), "LEAT_HALO_PACKETS": ("0", "default"),
     "LEAT_SPIN": ("5", "file"), "LEAT_LOG": ("warn", "default"),
-    "LEAT_TRACE": ("off", "default"), "LEAT_MSG_BUDGET": ("64M", "default"),
+    "LEAT_FABRIC": ("auto", "default"), "LEAT_TRACE": ("off", "default"), "LEAT_MSG_BUDGET": ("64M", "default"),
     "LEAT_MSG_PEERS": ("1024", "default"), "LEAT_MSG_EAGER": ("32K", "default"),
     "LEAT_MSG_SHARE": ("32K", "default"), "LEAT_COMPAT": ("auto", "default"),
     "LEAT_CUFILE_MIN": ("16K", "default"), "LEAT_FILE_THREADS": ("0", "default"),

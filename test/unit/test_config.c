@@ -514,13 +514,13 @@ static void test_name_distances(void **state)
 }
 
 // ---- Printing ----
-
 static void test_printed_values_can_be_read_again(void **state)
 {
     (void)state;
     static const char *const values[SETTING_COUNT] = {[SETTING_TIMEOUT] = "0.25",
                                                       [SETTING_ARENA] = "1536M",
                                                       [SETTING_PATHS] = "forbid:shm,peer",
+                                                      [SETTING_FABRIC] = "net@10.0.0.1",
                                                       [SETTING_DEVICE] = "cuda:1,0",
                                                       [SETTING_BLOCKS] = "12",
                                                       [SETTING_PACKETS] = "4096",

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0
+// The message network between hosts, over libfabric.
+//
+// Algorithm: packets and puts are messages to the peer's one pool of buffers (fabric_slot.c), bulk
+// copies are one-sided reads and writes of memory that its owner has registered under a random key.
+// Memory from alloc lies in the rank's arena, as on one host, and a token is a rank and an offset.
+// A close says good-bye to every peer that was spoken to and waits until that has arrived, so that
+// nothing sent before is lost on the way. Advantage: state for peers in use only, and a budget that
+// is one block. Disadvantage: a put costs its receiver a copy, and waits for its next progress.
+
+#define _GNU_SOURCE
+#include "transport/fabric_msg.h"
+
+#ifndef LEAT_HAVE_FABRIC
+
+#include "transport/fabric.h"
+
+#include <errno.h>
+
+uint64_t leat_fabric_msg_least_bytes(void)
+{
+    return 0;
+}
+
+int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **net)
+{
+    (void)job, (void)bytes, (void)net;
+    return leat_fail(-ENOTSUP, "%s; build leat with libfabric-dev", fabric_absent());
+}
+
+#else
+
+#include "core/signal.h"
+#include "transport/fabric_msg_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { EXPOSURES_LEAST = 64 };
+
+#define FAREWELL_NS UINT64_C(1000000000) // for a close to be heard
+
+// ---- Queue ----
+
+static void net_progress(struct msg_net *net, uint64_t now_ns)
+{
+    fabric_of(net)->now_ns = now_ns;
+    fabric_slots_progress(fabric_of(net));
+}
+
+static int net_queue_send(struct msg_net *net, int rank, const void *packet, uint32_t bytes)
+{
+    struct fabric_net *own = fabric_of(net);
+    struct fabric_peer *peer;
+    if (!bytes || bytes > MSG_PACKET_BYTES)
+        return leat_fail(-EMSGSIZE, "a packet of %u bytes for rank %d: from 1 to %d", bytes, rank,
+                         MSG_PACKET_BYTES);
+    int error =
+        rank == net->rank ? fabric_peer_find(own, rank, &peer) : fabric_peer_meet(own, rank, &peer);
+    if (error)
+        return error;
+    struct slot *slot = fabric_slot_take(own, peer);
+    if (!slot)
+        return -EAGAIN;
+    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
+    header->kind = FABRIC_PACKET;
+    header->pieces = 1;
+    header->bytes[0] = (uint16_t)bytes;
+    memcpy(header + 1, packet, bytes);
+    slot->bytes = (uint32_t)sizeof *header + bytes;
+    if (rank == net->rank) {
+        fabric_slot_arrive(own, slot);
+        return 0;
+    }
+    return fabric_slot_send(own, peer, slot, false);
+}
+
+static const void *net_queue_peek(struct msg_net *net, uint32_t *bytes)
+{
+    const struct slot *slot = fabric_of(net)->arrived.first;
+    if (!slot)
+        return NULL;
+    *bytes = slot->bytes - (uint32_t)sizeof(struct fabric_header);
+    return slot->message + sizeof(struct fabric_header);
+}
+
+static void net_queue_release(struct msg_net *net)
+{
+    struct fabric_net *own = fabric_of(net);
+    struct slot *slot = own->arrived.first;
+    own->arrived.first = slot->next;
+    if (slot->own) {
+        fabric_slot_give(own, slot);
+        return;
+    }
+    slot->next = own->idle_slots;
+    own->idle_slots = slot;
+}
+
+// ---- Memory ----
+
+enum token_kind {
+    TOKEN_ARENA = 1, // offset in the rank's arena
+    TOKEN_OWN,       // address, of this rank's own memory
+    TOKEN_KEY        // key and address of registered memory
+};
+
+static struct msg_token make_token(enum token_kind kind, int rank, uint64_t first, uint64_t second)
+{
+    return (struct msg_token){{(uint64_t)kind << 32 | (uint32_t)rank, first, second}};
+}
+
+static bool is_token(const struct msg_token *token, enum token_kind kind, int rank)
+{
+    return token->word[0] == ((uint64_t)kind << 32 | (uint32_t)rank);
+}
+
+static int net_alloc(struct msg_net *net, uint64_t bytes, void **address, struct msg_token *token)
+{
+    struct fabric_net *own = fabric_of(net);
+    uint64_t offset;
+    int error = leat_arena_alloc(own->job, bytes, &offset);
+    if (error)
+        return error;
+    *address = own->arena + offset;
+    *token = make_token(TOKEN_ARENA, net->rank, offset, bytes);
+    return 0;
+}
+
+static void net_free(struct msg_net *net, void *address, uint64_t bytes)
+{
+    struct fabric_net *own = fabric_of(net);
+    if (address)
+        leat_arena_free(own->job, (uint64_t)((char *)address - own->arena), bytes);
+}
+
+static struct exposure *exposure_place(const struct fabric_net *net, uint64_t key)
+{
+    uint32_t place = (uint32_t)(key >> 32 ^ key) & (net->exposure_places - 1);
+    while (net->exposures[place].memory && net->exposures[place].key != key)
+        place = (place + 1) & (net->exposure_places - 1);
+    return &net->exposures[place];
+}
+
+static int make_exposure_places(struct fabric_net *net, uint32_t places)
+{
+    struct exposure *old = net->exposures;
+    uint32_t old_places = net->exposure_places;
+    struct exposure *made = calloc(places, sizeof *made);
+    if (!made)
+        return leat_fail(-ENOMEM, "no memory for %u pieces of memory shown to others", places);
+    net->exposures = made;
+    net->exposure_places = places;
+    for (uint32_t i = 0; i < old_places; i++)
+        if (old[i].memory)
+            *exposure_place(net, old[i].key) = old[i];
+    free(old);
+    return 0;
+}
+
+// Those that come after it in its row move up, so that each is found without a mark for the gap.
+static void drop_exposure(struct fabric_net *net, struct exposure *gone)
+{
+    uint32_t mask = net->exposure_places - 1, place = (uint32_t)(gone - net->exposures);
+    gone->memory = NULL;
+    for (uint32_t next = (place + 1) & mask; net->exposures[next].memory;
+         next = (next + 1) & mask) {
+        struct exposure moved = net->exposures[next];
+        net->exposures[next].memory = NULL;
+        *exposure_place(net, moved.key) = moved;
+    }
+    net->exposure_count--;
+}
+
+static int net_expose(struct msg_net *net, int peer, const void *address, uint64_t bytes,
+                      struct msg_token *token)
+{
+    struct fabric_net *own = fabric_of(net);
+    if (bytes > UINTPTR_MAX - (uintptr_t)address)
+        return leat_fail(-EINVAL, "%llu bytes from address %p on pass the end of memory",
+                         (unsigned long long)bytes, address);
+    if (peer == net->rank) {
+        *token = make_token(TOKEN_OWN, peer, (uint64_t)(uintptr_t)address, bytes);
+        return 0;
+    }
+    struct fid_mr *memory;
+    int error = 2 * (own->exposure_count + 1) > own->exposure_places
+                    ? make_exposure_places(own, own->exposure_places ? 2 * own->exposure_places
+                                                                     : EXPOSURES_LEAST)
+                    : 0;
+    if (!error)
+        error = fabric_register(&own->fabric, address, bytes, true, &memory);
+    if (error)
+        return error;
+    uint64_t key = fi_mr_key(memory);
+    struct exposure *exposure = exposure_place(own, key);
+    if (exposure->memory) {
+        fi_close(&memory->fid);
+        return leat_fail(-EIO, "libfabric has given one key to two pieces of memory");
+    }
+    *exposure = (struct exposure){key, memory};
+    own->exposure_count++;
+    bool virtual = fabric_addresses_virtual(&own->fabric);
+    *token = make_token(TOKEN_KEY, net->rank, key, virtual ? (uint64_t)(uintptr_t)address : 0);
+    return 0;
+}
+
+static void net_hide(struct msg_net *net, const struct msg_token *token)
+{
+    struct fabric_net *own = fabric_of(net);
+    if (!is_token(token, TOKEN_KEY, net->rank) || !own->exposure_places)
+        return;
+    struct exposure *exposure = exposure_place(own, token->word[1]);
+    if (!exposure->memory)
+        return;
+    fi_close(&exposure->memory->fid);
+    drop_exposure(own, exposure);
+}
+
+// Nothing of other ranks is mapped, so nothing of alloc's is.
+static void *net_map(struct msg_net *net, int peer, const struct msg_token *token, uint64_t bytes)
+{
+    if (peer != net->rank || !is_token(token, TOKEN_OWN, peer) || bytes > token->word[2])
+        return NULL;
+    return (void *)(uintptr_t)token->word[1];
+}
+
+// ---- Puts and copies ----
+
+static int check_piece(const struct msg_token *token, const struct msg_piece *piece)
+{
+    if (piece->bytes <= UINT16_MAX && piece->offset <= token->word[2] &&
+        piece->bytes <= token->word[2] - piece->offset)
+        return 0;
+    return leat_fail(-EINVAL, "a put of %llu bytes at %llu of memory of %llu",
+                     (unsigned long long)piece->bytes, (unsigned long long)piece->offset,
+                     (unsigned long long)token->word[2]);
+}
+
+static int fill_put(struct slot *slot, const struct msg_token *token,
+                    const struct msg_piece *pieces, int count)
+{
+    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
+    uint64_t at = sizeof *header;
+    header->kind = FABRIC_PUT;
+    header->pieces = (uint16_t)count;
+    for (int i = 0; i < count; i++) {
+        int error = check_piece(token, &pieces[i]);
+        if (!error && at + pieces[i].bytes > FABRIC_MESSAGE_BYTES)
+            error = leat_fail(-EMSGSIZE, "a put of more than %d bytes", FABRIC_PAYLOAD_BYTES);
+        if (error)
+            return error;
+        header->bytes[i] = (uint16_t)pieces[i].bytes;
+        header->offset[i] = token->word[1] + pieces[i].offset;
+        memcpy(slot->message + at, pieces[i].from, pieces[i].bytes);
+        at += pieces[i].bytes;
+    }
+    slot->bytes = (uint32_t)at;
+    return 0;
+}
+
+static int net_put(struct msg_net *net, int rank, const struct msg_token *token,
+                   const struct msg_piece *pieces, int count)
+{
+    struct fabric_net *own = fabric_of(net);
+    struct fabric_peer *peer;
+    if (!is_token(token, TOKEN_ARENA, rank))
+        return leat_fail(-EINVAL, "a token of rank %d names no memory to put to", rank);
+    int error =
+        rank == net->rank ? fabric_peer_find(own, rank, &peer) : fabric_peer_meet(own, rank, &peer);
+    if (error)
+        return error;
+    struct slot *slot = fabric_slot_take(own, peer);
+    if (!slot)
+        return -EAGAIN;
+    error = fill_put(slot, token, pieces, count);
+    if (!error && rank != net->rank)
+        return fabric_slot_send(own, peer, slot, false);
+    if (!error && !fabric_fault(slot->message, slot->bytes, own->arena_first, own->arena_bytes))
+        fabric_store(own->arena, (struct fabric_header *)(void *)slot->message,
+                     slot->message + sizeof(struct fabric_header));
+    fabric_slot_give(own, slot);
+    return error;
+}
+
+void fabric_transfer_done(struct fabric_net *net, struct transfer *transfer, int error)
+{
+    if (transfer->local)
+        fi_close(&transfer->local->fid);
+    // Who has hidden its memory, or is gone, refuses; which of the two the engine finds out.
+    if (transfer->waiter)
+        transfer->waiter->finished = error ? -EPROTO : 1;
+    if (error && fabric_peer_alive(net, transfer->operation.peer) && transfer->waiter)
+        transfer->waiter->finished = -ECONNRESET;
+    *transfer = (struct transfer){.next = net->free_transfers};
+    net->free_transfers = transfer;
+}
+
+static int copy_own(const struct msg_token *token, uint64_t offset, void *local, uint64_t bytes,
+                    bool get)
+{
+    char *far = (char *)(uintptr_t)token->word[1] + offset;
+    if (offset > token->word[2] || bytes > token->word[2] - offset)
+        return leat_fail(-EPROTO, "a copy outside of memory that was shown");
+    memmove(get ? local : far, get ? far : local, bytes);
+    return 0;
+}
+
+static int begin_transfer(struct fabric_net *net, struct fabric_peer *peer,
+                          const struct msg_token *token, uint64_t offset, void *local,
+                          uint64_t bytes, struct transfer *transfer, bool get)
+{
+    void *desc = NULL;
+    if (fabric_registers_local(&net->fabric)) {
+        int error = fabric_register(&net->fabric, local, bytes, false, &transfer->local);
+        if (error)
+            return error;
+        desc = fi_mr_desc(transfer->local);
+    }
+    uint64_t at = token->word[2] + offset, key = token->word[1];
+    void *context = &transfer->operation.context;
+    ssize_t error =
+        get ? fi_read(net->fabric.endpoint, local, bytes, desc, peer->address, at, key, context)
+            : fi_write(net->fabric.endpoint, local, bytes, desc, peer->address, at, key, context);
+    if (error && transfer->local)
+        fi_close(&transfer->local->fid);
+    if (!error || error == -FI_EAGAIN)
+        return error ? -EAGAIN : 0;
+    return leat_fail(-ECONNRESET, "libfabric: copying %s rank %d: %s", get ? "from" : "to",
+                     peer->rank, fabric_error((int)error));
+}
+
+static int bulk_copy(struct msg_net *net, int rank, const struct msg_token *token, uint64_t offset,
+                     void *local, uint64_t bytes, struct msg_transfer *waiter, bool get)
+{
+    struct fabric_net *own = fabric_of(net);
+    struct fabric_peer *peer;
+    if (rank == net->rank && is_token(token, TOKEN_OWN, rank))
+        return copy_own(token, offset, local, bytes, get);
+    if (!is_token(token, TOKEN_KEY, rank))
+        return leat_fail(-EPROTO, "a token of rank %d names no memory that it has shown", rank);
+    int error = fabric_peer_meet(own, rank, &peer);
+    if (error)
+        return error;
+    struct transfer *transfer = own->free_transfers;
+    if (!transfer)
+        return -EAGAIN;
+    own->free_transfers = transfer->next;
+    *transfer = (struct transfer){.operation = {.kind = OPERATION_TRANSFER, .peer = rank},
+                                  .waiter = waiter};
+    waiter->finished = 0;
+    error = begin_transfer(own, peer, token, offset, local, bytes, transfer, get);
+    if (!error)
+        return 1;
+    *transfer = (struct transfer){.next = own->free_transfers};
+    own->free_transfers = transfer;
+    return error;
+}
+
+static int net_bulk_get(struct msg_net *net, int peer, const struct msg_token *token,
+                        uint64_t offset, void *to, uint64_t bytes, struct msg_transfer *transfer)
+{
+    return bulk_copy(net, peer, token, offset, to, bytes, transfer, true);
+}
+
+static int net_bulk_put(struct msg_net *net, int peer, const struct msg_token *token,
+                        uint64_t offset, const void *from, uint64_t bytes,
+                        struct msg_transfer *transfer)
+{
+    return bulk_copy(net, peer, token, offset, (void *)(uintptr_t)from, bytes, transfer, false);
+}
+
+// ---- Sleep ----
+
+static void net_sleep_prepare(struct msg_net *net)
+{
+    (void)net;
+}
+
+static void net_sleep(struct msg_net *net, uint64_t ns)
+{
+    struct fabric_net *own = fabric_of(net);
+    struct fid *fid = &own->fabric.completions->fid;
+    struct pollfd poller = {.fd = own->fabric.wait_fd, .events = POLLIN};
+    const struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000ULL),
+                                   .tv_nsec = (long)(ns % 1000000000ULL)};
+    // Where it has none, a look every so often has to do.
+    if (own->fabric.wait_fd < 0)
+        nanosleep(&(struct timespec){.tv_nsec = ns < 20000 ? (long)ns : 20000}, NULL);
+    else if (fi_trywait(own->fabric.fabric, &fid, 1) == 0)
+        ppoll(&poller, 1, &limit, NULL);
+}
+
+// ---- Opening and closing ----
+
+static int net_alive(struct msg_net *net, int peer)
+{
+    return peer == net->rank ? 0 : fabric_peer_alive(fabric_of(net), peer);
+}
+
+static bool say_bye(struct fabric_net *net, struct fabric_peer *peer)
+{
+    struct slot *slot = fabric_slot_take(net, peer);
+    if (!slot)
+        return false;
+    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
+    header->kind = FABRIC_BYE;
+    header->pieces = 1;
+    slot->bytes = sizeof *header;
+    return fabric_slot_send(net, peer, slot, true) != -EAGAIN;
+}
+
+// Whether somebody who is still there has to hear something.
+static bool still_talking(const struct fabric_net *net)
+{
+    for (uint32_t i = 0; i < net->peer_places; i++)
+        if (net->peers[i].rank >= 0 && net->peers[i].state == FABRIC_PEER_MET &&
+            net->peers[i].sending)
+            return true;
+    return false;
+}
+
+static void farewell(struct fabric_net *net)
+{
+    uint64_t end_ns = leat_now_ns() + FAREWELL_NS;
+    // A message that arrives meanwhile may make the table grow, so nobody is held on to.
+    for (uint32_t i = 0; i < net->peer_places; i++)
+        while (net->peers[i].rank >= 0 && net->peers[i].state == FABRIC_PEER_MET &&
+               !say_bye(net, &net->peers[i]) && leat_now_ns() < end_ns)
+            fabric_slots_progress(net);
+    while (still_talking(net) && leat_now_ns() < end_ns) {
+        fabric_slots_progress(net);
+        net_sleep(&net->net, 1000000);
+    }
+}
+
+static void let_go(struct fabric_net *net)
+{
+    for (uint32_t i = 0; i < net->exposure_places; i++)
+        if (net->exposures[i].memory)
+            fi_close(&net->exposures[i].memory->fid);
+    // The endpoint before the buffers that it may write to.
+    if (net->fabric.endpoint) {
+        fi_close(&net->fabric.endpoint->fid);
+        net->fabric.endpoint = NULL;
+    }
+    fabric_slots_close(net);
+    fabric_close(&net->fabric);
+    fabric_peers_close(net);
+    free(net->exposures);
+    free(net);
+}
+
+static void net_close(struct msg_net *net)
+{
+    farewell(fabric_of(net));
+    let_go(fabric_of(net));
+}
+
+static const struct msg_net_ops fabric_ops = {.name = "fabric",
+                                              .progress = net_progress,
+                                              .queue_send = net_queue_send,
+                                              .queue_peek = net_queue_peek,
+                                              .queue_release = net_queue_release,
+                                              .alloc = net_alloc,
+                                              .free = net_free,
+                                              .expose = net_expose,
+                                              .hide = net_hide,
+                                              .map = net_map,
+                                              .put = net_put,
+                                              .bulk_get = net_bulk_get,
+                                              .bulk_put = net_bulk_put,
+                                              .sleep_prepare = net_sleep_prepare,
+                                              .sleep = net_sleep,
+                                              .sleep_cancel = net_sleep_prepare,
+                                              .alive = net_alive,
+                                              .close = net_close};
+
+static int open_parts(struct fabric_net *net, uint64_t bytes)
+{
+    char card[LEAT_CARD_BYTES], address[64];
+    leat_card_address(net->job, address);
+    // On one host nobody else need be able to come.
+    if (net->job->first_away < 0)
+        memcpy(address, "127.0.0.1", sizeof "127.0.0.1");
+    uint64_t operations = bytes / sizeof(struct slot) + FABRIC_TRANSFERS;
+    int error =
+        fabric_open(net->job->config.fabric, *address ? address : NULL, operations, &net->fabric);
+    if (!error)
+        error = fabric_peers_open(net);
+    if (!error)
+        error = fabric_slots_open(net, bytes);
+    if (!error)
+        error = fabric_card(&net->fabric, card, sizeof card);
+    return error ? error : leat_card_publish(net->job, card);
+}
+
+int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **net)
+{
+    const struct segment_head *head = job->segment->head;
+    struct fabric_net *made = calloc(1, sizeof *made);
+    if (!made)
+        return leat_fail(-ENOMEM, "no memory for the message layer of rank %d", job->rank);
+    made->net =
+        (struct msg_net){.ops = &fabric_ops, .rank = job->rank, .rank_count = job->rank_count};
+    made->job = job;
+    made->arena = (char *)job->arena.head;
+    made->arena_bytes = head->arena_bytes;
+    made->arena_first = sizeof(struct arena_head);
+    for (int i = 0; i < FABRIC_TRANSFERS; i++) {
+        made->transfers[i].next = made->free_transfers;
+        made->free_transfers = &made->transfers[i];
+    }
+    int error = open_parts(made, bytes);
+    if (error) {
+        let_go(made);
+        return error;
+    }
+    *net = &made->net;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What travels between ranks by libfabric: one header, then a packet of the engine or a put.
+ *
+ * A put travels as a message, too, and its receiver stores it: no provider promises in which order
+ * the bytes of a one-sided write appear, and the engine polls the last ones. Numbers are in host
+ * order, since all ranks run the same build. The cookie is a MAC by the job's key over job, sender
+ * and receiver: a stranger cannot make one up, so nothing of a message is looked at before it.
+ * Advantage: every message proves its sender, without a handshake. Disadvantage: whoever reads the
+ * wire reads the cookie, too; as all of the job's data, it is not encrypted.
+ */
+#ifndef LEAT_TRANSPORT_FABRIC_WIRE_H
+#define LEAT_TRANSPORT_FABRIC_WIRE_H
+
+#include "msg/net.h"
+
+#include <string.h>
+
+#define FABRIC_COOKIE_BYTES  16
+#define FABRIC_PAYLOAD_BYTES (4096 + 128) /* a fragment in bulk and its slot */
+
+/* BYE: nothing comes after it. */
+enum fabric_kind { FABRIC_PACKET = 1, FABRIC_PUT, FABRIC_BYE };
+
+struct fabric_header {
+    uint8_t cookie[FABRIC_COOKIE_BYTES];
+    uint32_t rank; /* the sender's */
+    uint16_t kind;
+    uint16_t pieces;    /* of a put: 1 or 2; of others 1 */
+    uint16_t bytes[2];  /* of the pieces, which follow */
+    uint32_t unused;    /* 0 */
+    uint64_t offset[2]; /* of a put's pieces, in the receiver's arena */
+};
+
+#define FABRIC_MESSAGE_BYTES (sizeof(struct fabric_header) + FABRIC_PAYLOAD_BYTES)
+
+_Static_assert(sizeof(struct fabric_header) == 48, "no padding travels");
+
+/* The rank that a message says it is from, or -1: it is too short, or there is no such rank. */
+static inline int fabric_sender(const void *message, size_t bytes, int rank_count)
+{
+    struct fabric_header header;
+    if (bytes < sizeof header)
+        return -1;
+    memcpy(&header, message, sizeof header);
+    return header.rank < (uint32_t)rank_count ? (int)header.rank : -1;
+}
+
+/* What is wrong with a message whose cookie is right, or NULL. Puts have to lie within
+ * [first, arena_bytes) of the arena. */
+static inline const char *fabric_fault(const void *message, size_t bytes, uint64_t first,
+                                       uint64_t arena_bytes)
+{
+    struct fabric_header header;
+    memcpy(&header, message, sizeof header);
+    if (header.pieces < 1 || header.pieces > 2)
+        return "a message of no pieces, or of too many";
+    if (header.kind < FABRIC_PACKET || header.kind > FABRIC_BYE)
+        return "a message of an unknown kind";
+    if (header.kind == FABRIC_PACKET &&
+        (header.pieces != 1 || !header.bytes[0] || header.bytes[0] > MSG_PACKET_BYTES))
+        return "a packet of a wrong size";
+    if (header.kind == FABRIC_BYE && (header.pieces != 1 || header.bytes[0]))
+        return "a good-bye with a payload";
+    uint64_t total = sizeof header;
+    for (int i = 0; i < header.pieces; i++) {
+        total += header.bytes[i];
+        if (header.kind == FABRIC_PUT &&
+            (header.offset[i] < first || header.offset[i] > arena_bytes ||
+             header.bytes[i] > arena_bytes - header.offset[i]))
+            return "a put outside the arena";
+    }
+    return total == bytes ? NULL : "a message of another length than it says";
+}
+
+#endif

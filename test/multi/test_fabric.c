@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages by libfabric: between ranks of one host that have to take it, between two network
+// namespaces, past a rank that is killed or that leaves, and past strangers.
+//
+// Advantage: real processes and a real provider. Disadvantage: which provider is the machine's.
+
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "multi/networks.h"
+#include "multi/root_job.h"
+#include "transport/fabric.h"
+
+#include <string.h>
+
+static void need_fabric(void)
+{
+    if (!fabric_absent())
+        return;
+    print_message("%s\n", fabric_absent());
+    skip();
+}
+
+static void start(struct started *ranks, const int *where, int count, const char *paths,
+                  const char *role)
+{
+    int port = where ? 7900 : root_free_port();
+    for (int rank = 0; rank < count; rank++)
+        root_start(&ranks[rank],
+                   &(struct root_rank_options){.port = port,
+                                               .address = where ? "10.77.0.1" : NULL,
+                                               .network = where ? network[where[rank]] : 0,
+                                               .paths = paths,
+                                               .rank = rank,
+                                               .size = count,
+                                               .timeout_s = "20",
+                                               .role = role});
+}
+
+static void finish_talk(struct started *ranks, int count)
+{
+    for (int rank = 0; rank < count; rank++) {
+        int status = root_finish(&ranks[rank]);
+        root_expect(&ranks[rank], "talk 0: all right");
+        root_expect(&ranks[rank], "path fabric");
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static void test_messages_of_all_sizes_where_libfabric_is_required(void **state)
+{
+    (void)state;
+    need_fabric();
+    static struct started ranks[4];
+    start(ranks, NULL, 4, "require:fabric", "talk");
+    finish_talk(ranks, 4);
+}
+
+static void test_messages_of_all_sizes_between_networks(void **state)
+{
+    (void)state;
+    need_fabric();
+    need_networks();
+    static struct started ranks[4];
+    start(ranks, (const int[]){0, 1, 1, 0}, 4, NULL, "talk");
+    finish_talk(ranks, 4);
+}
+
+static void test_ranks_of_two_networks_without_libfabric_are_told_so(void **state)
+{
+    (void)state;
+    need_networks();
+    static struct started ranks[2];
+    start(ranks, (const int[]){0, 1}, 2, "forbid:fabric", "talk");
+    for (int rank = 0; rank < 2; rank++) {
+        root_finish(&ranks[rank]);
+        root_expect(&ranks[rank], "talk -113: messages: rank");
+    }
+}
+
+static void test_a_rank_killed_in_the_other_network_is_named(void **state)
+{
+    (void)state;
+    need_fabric();
+    need_networks();
+    static struct started ranks[2];
+    start(ranks, (const int[]){0, 1}, 2, NULL, "listen");
+    root_await(&ranks[0], "open ");
+    root_await(&ranks[1], "open ");
+    kill(ranks[1].pid, SIGKILL);
+    uint64_t since_ms = root_now_ms();
+    root_finish(&ranks[1]);
+    root_finish(&ranks[0]);
+    assert_true(root_now_ms() - since_ms < 5000);
+    root_expect(&ranks[0], "recv -104");
+    root_expect(&ranks[0], "rank 1 was lost");
+}
+
+static void test_a_cut_link_is_an_error_that_names_the_peer(void **state)
+{
+    (void)state;
+    need_fabric();
+    need_networks();
+    static struct started ranks[2];
+    for (int rank = 0; rank < 2; rank++)
+        root_start(&ranks[rank], &(struct root_rank_options){.port = 7901,
+                                                             .address = "10.77.0.1",
+                                                             .network = network[rank],
+                                                             .rank = rank,
+                                                             .size = 2,
+                                                             .timeout_s = "3",
+                                                             .role = "listen"});
+    root_await(&ranks[0], "open ");
+    root_await(&ranks[1], "open ");
+    uint64_t since_ms = root_now_ms();
+    assert_int_equal(run_ip(0, "link set leat-a down"), 0);
+    for (int rank = 0; rank < 2; rank++)
+        root_finish(&ranks[rank]);
+    uint64_t took_ms = root_now_ms() - since_ms;
+    assert_int_equal(run_ip(0, "link set leat-a up"), 0);
+    if (took_ms > 8000)
+        fail_msg("a cut link was noticed after %d ms only", (int)took_ms);
+    root_expect(&ranks[0], "recv -104");
+    root_expect(&ranks[0], "rank 1 was lost");
+    root_expect(&ranks[1], "recv -104");
+    root_expect(&ranks[1], "rank 0 was lost");
+}
+
+int main(int argc, char **argv)
+{
+    root_play_role(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages_of_all_sizes_where_libfabric_is_required),
+        cmocka_unit_test(test_messages_of_all_sizes_between_networks),
+        cmocka_unit_test(test_ranks_of_two_networks_without_libfabric_are_told_so),
+        cmocka_unit_test(test_a_rank_killed_in_the_other_network_is_named),
+        cmocka_unit_test(test_a_cut_link_is_an_error_that_names_the_peer),
+    };
+    return cmocka_run_group_tests(tests, join_networks, leave_networks);
+}
