@@ -2,6 +2,7 @@
 // Bonded terms: forces against differences of energies, values known by hand, sums and limits.
 
 #include "md/bonded.h"
+#include "md/bonded_internal.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -491,6 +492,34 @@ static void test_forces_alone_are_the_same(void **context)
     assert_memory_equal(with, without, sizeof with);
 }
 
+// Which of them a processor runs must not show.
+static void test_instruction_sets_agree(void **context)
+{
+    (void)context;
+    struct md_molecule_type type;
+    struct md_term terms[2 * KINDS];
+    mixture_set(&type, terms);
+    uint64_t state = 13;
+    for (int trial = 0; trial < TRIALS;) {
+        double x[3 * ATOMS], f[2][3 * ATOMS] = {{0.0}}, virial[2][9] = {{0.0}};
+        struct md_bonded_energy energy[2] = {{{0.0}, 0.0}};
+        place(&state, x);
+        if (least_sine(x) < 0.3)
+            continue;
+        md_bonded_plain(&type, coulomb, x, f[0], &energy[0], virial[0]);
+        md_bonded_forces(&type, 1, coulomb, x, f[1], &energy[1], virial[1]);
+        double scale = largest(f[0], 3 * ATOMS);
+        for (int k = 0; k < 3 * ATOMS; k++)
+            assert_true(fabs(f[0][k] - f[1][k]) <= 1e-13 * scale);
+        for (int k = 0; k < 9; k++)
+            assert_true(fabs(virial[0][k] - virial[1][k]) <= 1e-13 * scale);
+        for (int kind = 0; kind < MD_TERM_KINDS; kind++)
+            assert_true(fabs(energy[0].term[kind] - energy[1].term[kind]) <=
+                        1e-13 * (100.0 + fabs(energy[0].term[kind])));
+        trial++;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_a_number_is_seen),
         cmocka_unit_test(test_splitting_molecules_changes_no_bit),
         cmocka_unit_test(test_forces_alone_are_the_same),
+        cmocka_unit_test(test_instruction_sets_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
