@@ -92,8 +92,8 @@ static const struct option_row rows[] = {
     {OPTION_PLAN, "plan", "forwarded|onehop",
      "ghosts come from neighbours, passed on, or from every rank within reach at once (forwarded)"},
     {OPTION_IMAGES, "images", NULL,
-     "bring ghosts across undivided dimensions too, as tilted boxes need; the cut-off still has to "
-     "be at most half the box"},
+     "bring ghosts across undivided dimensions too, as tilted boxes need and domains that are thin "
+     "for cut-off and molecules get; the cut-off still has to be at most half the box"},
     {OPTION_TILE, "tile", "AxBxC", "repeat the input along x, y and z (1x1x1)"},
     {OPTION_OUT, "out", "FILE", "write the last step's coordinates and velocities, as .gro"},
     {OPTION_FORCES, "forces", "FILE", "write the last step's forces, an atom a line, in kJ/mol/nm"},

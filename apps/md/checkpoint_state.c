@@ -34,7 +34,6 @@ struct place {
 static const struct place same[] = {
     PLACE("atoms", WIDE, 1, system.atom_count),
     PLACE("box_nm", REAL, 9, system.box_nm),
-    PLACE("images", FLAG, 1, system.images),
     PLACE("degrees of freedom", REAL, 1, system.degrees),
     PLACE("couple_steps", WHOLE, 1, system.couple_steps),
     SETTING(REAL, dt_ps),
@@ -57,6 +56,7 @@ static const struct place same[] = {
 };
 
 static const struct place of_job[] = {
+    PLACE("images", FLAG, 1, system.images),
     PLACE("heat", REAL, 1, heat),
     PLACE("ekin_half", REAL, 1, ekin_half),
     PLACE("ekin_group", REAL, MD_GROUPS_MAX, ekin_group),
@@ -105,6 +105,8 @@ static void set(struct md_rank *rank, const struct place *place, int i, double v
     int64_t wide = (int64_t)value;
     if (place->kind == REAL)
         memcpy(at + (size_t)i * sizeof value, &value, sizeof value);
+    else if (place->kind == FLAG)
+        *(bool *)at = wide != 0;
     else
         memcpy(at + (size_t)i * sizeof wide, &wide, sizeof wide);
 }

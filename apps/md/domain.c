@@ -8,6 +8,7 @@
 // partition costs several others.
 
 #include "core/error.h"
+#include "core/log.h"
 #include "md/checkpoint.h"
 #include "md/md.h"
 
@@ -394,12 +395,34 @@ static int open_halo(struct md_rank *rank)
     return leat_halo_open(rank->job, domain->plan, &options, &domain->halo);
 }
 
-static int make_plan(struct md_rank *rank, leat_plan_info *info)
+// Where molecules reach too far for domains as thin as these, also in the midst of a run as they
+// unfold, images do: more ghosts, but from all around.
+static int build_plan(struct md_rank *rank)
 {
     struct md_domain *domain = &rank->domain;
     leat_groups groups = {domain->group_count, domain->group_start};
-    int error = leat_plan_build(rank->job, &domain->decomposition, &groups, domain->atoms.x_nm,
-                                &domain->plan);
+    leat_decomposition *decomposition = &domain->decomposition;
+    decomposition->images = rank->system.images;
+    int error =
+        leat_plan_build(rank->job, decomposition, &groups, domain->atoms.x_nm, &domain->plan);
+    if (error != -EDOM || rank->system.images)
+        return error;
+    rank->system.images = true;
+    decomposition->images = 1;
+    error = leat_plan_build(rank->job, decomposition, &groups, domain->atoms.x_nm, &domain->plan);
+    if (!error && rank->rank == 0)
+        leat_log(LOG_WARN, LOG_WARN, -1,
+                 "domains of %dx%dx%d are too thin for the cut-off and the molecules, so ghosts "
+                 "come across all boundaries from step %lld on, as --images has them",
+                 decomposition->grid[0], decomposition->grid[1], decomposition->grid[2],
+                 (long long)rank->step);
+    return error;
+}
+
+static int make_plan(struct md_rank *rank, leat_plan_info *info)
+{
+    struct md_domain *domain = &rank->domain;
+    int error = build_plan(rank);
     if (error)
         return error;
     *info = (leat_plan_info){.size = sizeof *info};

@@ -87,15 +87,6 @@ def test_boxes_that_do_not_fit_are_refused_with_numbers(directory):
     assert "0.9 " in told and "1.9 nm" in told and "--images" in told, told
 
 
-def test_more_domains_than_the_cutoff_allows_are_refused(directory):
-    gro, top, mdp = leat_md.water()
-    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "long.mdp", rcoulomb="1.4",
-                                rvdw="1.4", nstlist="1")
-    text = fails(directory, (gro, top, mdp), "-n", 2, "--grid", "2x1x1", "--tile", "1x1x1",
-                 "--steps", 0)
-    assert len(own_lines(text)) == 1, text
-
-
 def test_output_that_cannot_be_written_is_refused_before_step_0(directory):
     files = leat_md.water()
     for option in ("--out", "--forces"):

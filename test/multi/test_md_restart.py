@@ -73,6 +73,11 @@ def test_a_run_goes_on_to_the_bit(directory):
     goes_on_to_the_bit(directory, files, ("-n", 4, "--grid", "2x2x1", *DOUBLE), 45, 30)
 
 
+def test_a_run_whose_domains_were_too_thin_goes_on_to_the_bit(directory):
+    files = coupled(directory, rcoulomb="1.4", rvdw="1.4", verlet_buffer_tolerance="-1", rlist="1.5")
+    goes_on_to_the_bit(directory, files, ("-n", 2, "--grid", "2x1x1"), 25, 15)
+
+
 def test_a_run_goes_on_in_another_mode_to_the_bit(directory):
     for mode in ("host", "stream", "pulse", "resident"):
         goes_on_to_the_bit(directory, coupled(directory), ("-n", 2, "--rank-threads"), 25, 13,

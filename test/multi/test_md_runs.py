@@ -92,6 +92,18 @@ def test_ranks_agree_after_a_step_in_double(directory):
         leat_md.assert_agrees(several, 1e-12, energy, one.forces)
 
 
+def test_domains_too_thin_for_cutoff_and_molecules_get_images(directory):
+    gro, top, mdp = leat_md.water()
+    mdp = leat_md.with_settings(mdp, pathlib.Path(directory) / "long.mdp", rcoulomb="1.4",
+                                rvdw="1.4", verlet_buffer_tolerance="-1", rlist="1.5",
+                                nstlist="5")
+    files = gro, top, mdp
+    one = leat_md.run(directory, files, *DOUBLE, "--steps", 25)
+    several = leat_md.run(directory, files, *DOUBLE, "--steps", 25, "-n", 2, "--grid", "2x1x1")
+    assert "--images" in several.err and "from step 0" in several.err, several.err
+    leat_md.assert_agrees(several, 1e-10, one.report()["energy"], one.forces)
+
+
 def test_ranks_agree_over_a_migration(directory):
     gro, top, mdp = leat_md.water()
     # With a buffer that no pair crosses; otherwise which pairs are missed depends on the domains.
