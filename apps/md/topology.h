@@ -34,7 +34,7 @@ enum md_term_kind {
     MD_TERM_DIHEDRAL,           /* k (1 + cos(n phi - phi0)): phi0, k, n */
     MD_TERM_RYCKAERT_BELLEMANS, /* sum of c[i] cos(phi - pi)^i, i = 0 ... 5 */
     MD_TERM_IMPROPER, /* k/2 (xi - xi0)^2, xi - xi0 taken into [-pi, pi]: xi0, k, 1 for |xi| */
-    MD_TERM_PERIODIC_IMPROPER,  /* as MD_TERM_DIHEDRAL; reported with the impropers */
+    MD_TERM_PERIODIC_IMPROPER, /* as MD_TERM_DIHEDRAL; reported with the impropers */
     MD_TERM_PAIR, /* 1-4: c12/r^12 - c6/r^6 + qq/(epsilon_r r): c6, c12, qq (scaled, e^2) */
     MD_TERM_KINDS
 };
