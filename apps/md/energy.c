@@ -134,12 +134,13 @@ static void set_energy(struct md_rank *rank, const double sum[SUM_COUNT], double
     memcpy(energy->virial, sum + SUM_VIRIAL, sizeof energy->virial);
     energy->pressure_bar = md_pressure_bar(energy->kinetic, energy->virial, system->volume_nm3);
     // Without a step nothing is known of the forces in rigid bonds.
-    energy->has_pressure = system->settings.steps > 0 || !md_system_is_rigid(system);
+    bool steps = system->settings.steps > 0 && !md_system_minimises(system);
+    energy->has_pressure = steps || !md_system_is_rigid(system);
     memcpy(energy->net_force, sum + SUM_FORCE, sizeof energy->net_force);
     energy->force_sum = sum[SUM_FORCE_LENGTH];
 }
 
-int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double heat)
+int md_energy_add(struct md_rank *rank, const struct md_terms *terms, double heat)
 {
     double sum[SUM_COUNT] = {0};
     sum[SUM_LJ] = terms->lj;
@@ -159,8 +160,19 @@ int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double hea
         return error;
     set_energy(rank, sum, heat);
     rank->ekin_half = sum[SUM_EKIN_AFTER];
-    error = watch_energies(rank);
+    return 0;
+}
+
+int md_energy_watch(struct md_rank *rank)
+{
+    int error = watch_energies(rank);
     return error ? error : watch_forces(rank);
+}
+
+int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double heat)
+{
+    int error = md_energy_add(rank, terms, heat);
+    return error ? error : md_energy_watch(rank);
 }
 
 int md_kinetic_sum(struct md_rank *rank)

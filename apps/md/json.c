@@ -134,6 +134,11 @@ static void add_results(json_t *root, const struct md_report *report)
     json_object_set_new(root, "virial",
                         energy->has_pressure ? matrix(energy->virial) : json_null());
     json_object_set_new(root, "net_force", vector(energy->net_force, 3));
+    if (report->has_minimum)
+        json_object_set_new(root, "minimisation",
+                            json_pack("{s:f, s:I, s:b}", "max_force", report->minimum.most_force,
+                                      "atom", (json_int_t)report->minimum.atom + 1, "converged",
+                                      report->minimum.reached ? 1 : 0));
     json_object_set_new(root, "us_per_step", times(report));
     json_object_set_new(root, "ns_per_day",
                         report->ns_per_day > 0.0 ? number(report->ns_per_day) : json_null());

@@ -230,6 +230,7 @@ int md_system_list_radius(struct md_system *system, bool notes)
         // What atoms move until the next list is watched, so any buffer will do; this is GROMACS'.
         bool given = settings->verlet_buffer_tolerance < 0.0 && settings->rlist_nm > 1.1 * cutoff;
         system->list_nm = given ? settings->rlist_nm : 1.1 * cutoff;
+        system->skin_nm = system->list_nm - cutoff;
     } else if (!(settings->verlet_buffer_tolerance > 0.0)) {
         system->list_nm = settings->rlist_nm > cutoff ? settings->rlist_nm : cutoff;
     } else if (!(temperature > 0.0)) {

@@ -8,6 +8,7 @@
  *     energy.c   sums over ranks, watches          output.c   files
  *     files.h    files while it goes           energies.c energies as a table
  *     checkpoint.h  to go on from
+ *     minimise.c steepest descent
  *     together.c collectives                       report.c   what people and programs read
  *     system_share.c what rank 0 has read, to all  gpu.h      the same on a GPU
  *
@@ -27,6 +28,7 @@
 #include "md/gpu.h"
 #include "md/nonbonded.h"
 #include "md/options.h"
+#include "md/progress.h"
 #include "md/system.h"
 #include "md/team.h"
 #include "md/together.h"
@@ -92,6 +94,13 @@ struct md_energy {
     bool has_pressure;
 };
 
+/* Where a minimisation has ended; its steps are rank->step. */
+struct md_minimum {
+    double most_force; /* kJ/mol/nm, without what constraints take */
+    int64_t atom;
+    bool reached; /* emtol */
+};
+
 struct md_rank {
     leat_job *job;
     int rank, rank_count;
@@ -111,6 +120,7 @@ struct md_rank {
     double heat;                          /* taken out by the thermostat so far */
     struct md_energy energy;              /* of the last evaluation that had one */
     struct md_slope slope;
+    struct md_minimum minimum;
     double *forces;   /* rank 0, with --forces: [3 * atom_count] of the last step */
     double loop_s;    /* wall time of the step loop */
     bool list_spent;  /* atoms have moved too far for the list */
@@ -166,6 +176,13 @@ void md_home_forces(struct md_rank *rank, bool want, struct md_terms *terms);
 /* ---- step.c ---- */
 /* A step, or as many as need no other communication than halos; rank->step goes on by as many. */
 int md_steps(struct md_rank *rank);
+/* Forces and terms of the positions that are in the image; with `refresh` the ghosts are brought to
+ * theirs before. */
+int md_evaluate(struct md_rank *rank, bool refresh, struct md_terms *terms);
+
+/* ---- minimise.c ---- */
+/* Steepest descent instead of steps; sets rank->minimum. */
+int md_minimise(struct md_rank *rank, struct md_progress *progress);
 
 /* ---- start.c ---- */
 /* Velocities by gen-vel; constrained coordinates and velocities, unless this is --steps 0. */
@@ -182,6 +199,9 @@ int md_stop_centre(struct md_rank *rank);
  * finite.
  */
 int md_energy_sum(struct md_rank *rank, const struct md_terms *terms, double heat);
+/* Its two halves. */
+int md_energy_add(struct md_rank *rank, const struct md_terms *terms, double heat);
+int md_energy_watch(struct md_rank *rank);
 /* Sets what is within molecules, and adds it to the potential. */
 void md_energy_add_bonded(struct md_energy *energy, const struct md_bonded_energy *bonded);
 /* -EBADMSG when an energy is not finite. */

@@ -108,8 +108,9 @@ static void set_times(const struct md_rank *rank, const double *word, struct md_
     report->median_us = md_clock_median_us(&rank->clock);
     for (int p = 0; p < PHASE_COUNT; p++)
         report->phase_us[p] = word[WORD_PHASE + p] / rank->rank_count;
-    // Reduced time has no nanoseconds.
-    if (report->steps > 0 && rank->loop_s > 0.0 && rank->system.units != MD_UNITS_LJ)
+    // Reduced time has no nanoseconds, and a minimisation no time.
+    if (report->steps > 0 && rank->loop_s > 0.0 && rank->system.units != MD_UNITS_LJ &&
+        !report->has_minimum)
         report->ns_per_day =
             (double)rank->clock.step_count * report->dt_ps * 1e-3 / rank->loop_s * 86400.0;
 }
@@ -127,7 +128,9 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     report->kernel = rank->gpu ? md_gpu_model(rank) : md_list_kernel(rank->domain.list);
     if (rank->gpu)
         report->device = md_gpu_device(rank);
-    report->steps = rank->system.settings.steps;
+    report->has_minimum = md_system_minimises(&rank->system);
+    report->minimum = rank->minimum;
+    report->steps = report->has_minimum ? rank->step : rank->system.settings.steps;
     report->energy = rank->energy;
     md_energy_in_units(report->units, &report->energy);
     double slope = md_slope_value(&rank->slope);
@@ -259,7 +262,12 @@ void md_report_text(const struct md_report *report, FILE *stream)
     const struct md_units *units = report->units;
     fprintf(stream, "\ncut-off %g %s, list to %.4g %s", report->cutoff_nm * units->length_out,
             units->length, report->list_nm * units->length_out, units->length);
-    if (report->steps > 0)
+    if (report->has_minimum)
+        fprintf(stream, "; minimised in %lld step%s, largest force %.6g kJ/mol/nm on atom %lld%s",
+                (long long)report->steps, report->steps == 1 ? "" : "s", report->minimum.most_force,
+                (long long)report->minimum.atom + 1,
+                report->minimum.reached ? "" : ", which is above emtol");
+    else if (report->steps > 0)
         fprintf(stream, "; %lld step%s of %g %s", (long long)report->steps,
                 report->steps == 1 ? "" : "s", report->dt_ps * units->time_out, units->time);
     fprintf(stream, "\n");

@@ -32,6 +32,8 @@ struct md_report {
     bool per_atom;                /* energies are told an atom, too */
     struct md_energy energy;
     bool has_term[MD_TERM_KINDS]; /* of them the system has some */
+    bool has_minimum;             /* of a minimisation, which made `steps` */
+    struct md_minimum minimum;
     bool has_drift, has_time;
     double drift; /* of energy in time, an atom */
     double median_us, phase_us[PHASE_COUNT], ns_per_day;

@@ -20,6 +20,26 @@
 #include <string.h>
 #include <time.h>
 
+static int make_steps(struct md_rank *rank, struct md_progress *progress, uint64_t *begin_ns)
+{
+    bool first = true;
+    while (rank->step <= rank->system.settings.steps) {
+        int error = md_steps(rank);
+        if (!error && rank->gpu && (first || rank->step > rank->system.settings.steps))
+            error = md_gpu_wait(rank);
+        if (error)
+            return leat_fail_in(error, "step %lld", (long long)rank->step);
+        if (first && rank->system.settings.steps > 0) {
+            // The first step touches all memory for the first time.
+            md_clock_start(&rank->clock);
+            *begin_ns = leat_now_ns();
+        }
+        first = false;
+        md_progress_step(progress, rank->step - 1);
+    }
+    return 0;
+}
+
 static int loop(struct md_rank *rank)
 {
     struct md_progress progress;
@@ -27,24 +47,8 @@ static int loop(struct md_rank *rank)
                       rank->system.settings.steps);
     uint64_t begin_ns = leat_now_ns();
     md_clock_start(&rank->clock);
-    int error = 0;
-    bool first = true;
-    while (!error && rank->step <= rank->system.settings.steps) {
-        error = md_steps(rank);
-        if (!error && rank->gpu && (first || rank->step > rank->system.settings.steps))
-            error = md_gpu_wait(rank);
-        if (error) {
-            leat_fail_in(error, "step %lld", (long long)rank->step);
-            break;
-        }
-        if (first && rank->system.settings.steps > 0) {
-            // The first step touches all memory for the first time.
-            md_clock_start(&rank->clock);
-            begin_ns = leat_now_ns();
-        }
-        first = false;
-        md_progress_step(&progress, rank->step - 1);
-    }
+    int error = md_system_minimises(&rank->system) ? md_minimise(rank, &progress)
+                                                   : make_steps(rank, &progress, &begin_ns);
     rank->loop_s = (double)(leat_now_ns() - begin_ns) * 1e-9;
     md_progress_end(&progress);
     return error;

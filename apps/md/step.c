@@ -344,6 +344,14 @@ static int run_halo(struct md_rank *rank, struct run *run, bool refresh)
     return run->error ? leat_fail(run->error, "%s", run->detail) : error;
 }
 
+int md_evaluate(struct md_rank *rank, bool refresh, struct md_terms *terms)
+{
+    struct run run = {.rank = rank, .count = 1, .want = true, .stay = true};
+    int error = run_halo(rank, &run, refresh);
+    *terms = run.terms;
+    return error;
+}
+
 int md_steps(struct md_rank *rank)
 {
     bool fresh = starts_list(rank, rank->step);

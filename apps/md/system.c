@@ -339,9 +339,14 @@ int md_system_groups(const struct md_system *system)
     return system->settings.group_count > 1 ? system->settings.group_count : 1;
 }
 
+bool md_system_minimises(const struct md_system *system)
+{
+    return system->settings.integrator == MD_STEEPEST_DESCENT && system->settings.steps > 0;
+}
+
 int md_system_prepare(struct md_system *system)
 {
-    bool minimises = system->settings.integrator == MD_STEEPEST_DESCENT;
+    bool minimises = md_system_minimises(system);
     // As md_rigid_make has it for the others.
     if (minimises)
         system->water.mass_o_u = system->water.mass_h_u = 1.0;

@@ -74,6 +74,8 @@ int md_system_prepare(struct md_system *system);
 bool md_system_is_rigid(const struct md_system *system);
 /* Groups that differ for the thermostat, at least 1. */
 int md_system_groups(const struct md_system *system);
+/* A minimum is looked for, not a trajectory. */
+bool md_system_minimises(const struct md_system *system);
 
 /* ---- groups.c ---- */
 /* Sets the sites' groups from settings and topology, and counts degrees of freedom. -EINVAL names

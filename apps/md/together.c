@@ -68,22 +68,32 @@ void md_together_end(struct md_together *together)
     together->told = NULL;
 }
 
-int md_sum(struct md_rank *rank, double *values, int count)
+static int reduce(struct md_rank *rank, double *values, int count, enum leat_operation operation)
 {
     double *word = rank->together.word;
-    leat_collective_options sum = {.kind = LEAT_ALLREDUCE,
-                                   .send = LEAT_IN_PLACE,
-                                   .receive = word,
-                                   .count = (uint64_t)count,
-                                   .type = LEAT_DOUBLE,
-                                   .operation = LEAT_SUM};
+    leat_collective_options reduction = {.kind = LEAT_ALLREDUCE,
+                                         .send = LEAT_IN_PLACE,
+                                         .receive = word,
+                                         .count = (uint64_t)count,
+                                         .type = LEAT_DOUBLE,
+                                         .operation = operation};
     if (count < 0 || count > MD_SUM_WORDS)
         return leat_fail(-EINVAL, "a sum of %d values over ranks; at most %d", count, MD_SUM_WORDS);
     memcpy(word, values, (size_t)count * sizeof *values);
-    int error = perform(rank, &sum, false);
+    int error = perform(rank, &reduction, false);
     if (!error)
         memcpy(values, word, (size_t)count * sizeof *values);
     return error;
+}
+
+int md_sum(struct md_rank *rank, double *values, int count)
+{
+    return reduce(rank, values, count, LEAT_SUM);
+}
+
+int md_most(struct md_rank *rank, double *values, int count)
+{
+    return reduce(rank, values, count, LEAT_MAXIMUM);
 }
 
 static int tell_from(struct md_rank *rank, int root, void *data, uint64_t bytes, bool patient)

@@ -40,6 +40,9 @@ void md_together_end(struct md_together *together);
  * them, and in each run with as many ranks. */
 int md_sum(struct md_rank *rank, double *values, int count);
 
+/* Likewise by the largest over ranks, of values that are numbers or infinite. */
+int md_most(struct md_rank *rank, double *values, int count);
+
 /* Everybody's verdict: the own error comes back as it is; where there is none, that of the lowest
  * rank that has one as -EREMOTEIO, with that rank's detail. Also a barrier. */
 int md_agree(struct md_rank *rank, int error);
