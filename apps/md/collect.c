@@ -81,9 +81,9 @@ static int take_parcel(const struct md_rank *rank, int from, const struct parcel
                              "rank %d has an atom of number %lld; this is a fault of the "
                              "program",
                              from, (long long)id[i] + 1);
-        int error =
-            taker->take(taker->user, id[i], array[0] ? array[0] + 3 * i : NULL,
-                        array[1] ? array[1] + 3 * i : NULL, array[2] ? array[2] + 3 * i : NULL);
+        int error = taker->take(
+            taker->user, md_system_number(&rank->system, id[i]), array[0] ? array[0] + 3 * i : NULL,
+            array[1] ? array[1] + 3 * i : NULL, array[2] ? array[2] + 3 * i : NULL);
         if (error)
             return error;
     }
