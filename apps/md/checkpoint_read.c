@@ -201,13 +201,27 @@ static int check(const struct md_rank *rank, const struct source *source)
     return 0;
 }
 
+// On as many ranks.
+static int go_on_alike(struct md_rank *rank, const struct source *source)
+{
+    uint64_t domains = 1;
+    for (int d = 0; d < 3; d++) {
+        domains *= source->head.grid[d];
+        rank->files.grid[d] = (int)source->head.grid[d];
+    }
+    if (domains != (uint64_t)rank->rank_count)
+        return leat_fail(-EBADMSG, "%s has %llu domains on %d ranks, which cannot be", source->path,
+                         (unsigned long long)domains, rank->rank_count);
+    return md_state_set_rank(rank, source->path, &source->section[0].records);
+}
+
 static int apply(struct md_rank *rank, const struct source *source)
 {
     int error = md_state_set_job(rank, source->path, &source->head.records);
     if (!error)
         error = take_molecules(rank, source);
     if (!error && source->head.rank_count == (uint32_t)rank->rank_count)
-        error = md_state_set_rank(rank, source->path, &source->section[0].records);
+        error = go_on_alike(rank, source);
     else if (!error)
         rank->files.other_ranks = true;
     rank->step = source->head.step;

@@ -34,10 +34,14 @@ struct place {
 static const struct place same[] = {
     PLACE("atoms", WIDE, 1, system.atom_count),
     PLACE("box_nm", REAL, 9, system.box_nm),
+    PLACE("units", WHOLE, 1, system.units),
+    PLACE("skin_nm", REAL, 1, system.skin_nm),
     PLACE("degrees of freedom", REAL, 1, system.degrees),
     PLACE("couple_steps", WHOLE, 1, system.couple_steps),
     SETTING(REAL, dt_ps),
     SETTING(WHOLE, nstlist),
+    SETTING(REAL, verlet_buffer_tolerance),
+    SETTING(REAL, rlist_nm),
     SETTING(WHOLE, nstcomm),
     SETTING(FLAG, remove_com),
     SETTING(REAL, rcoulomb_nm),
@@ -57,6 +61,11 @@ static const struct place same[] = {
 
 static const struct place of_job[] = {
     PLACE("images", FLAG, 1, system.images),
+    // What follows from the velocities and positions at the beginning.
+    PLACE("list_nm", REAL, 1, system.list_nm),
+    PLACE("inner_nm", REAL, 1, system.inner_nm),
+    PLACE("inner_calls", WHOLE, 1, system.inner_calls),
+    PLACE("radius_nm", REAL, 1, system.radius_nm),
     PLACE("heat", REAL, 1, heat),
     PLACE("ekin_half", REAL, 1, ekin_half),
     PLACE("ekin_group", REAL, MD_GROUPS_MAX, ekin_group),
@@ -102,11 +111,15 @@ static double get(const struct md_rank *rank, const struct place *place, int i)
 static void set(struct md_rank *rank, const struct place *place, int i, double value)
 {
     char *at = (char *)rank + place->offset;
-    int64_t wide = (int64_t)value;
+    // A double beyond these is no number of anything.
+    int64_t wide = value > -9e15 && value < 9e15 ? (int64_t)value : 0;
+    int whole = (int)wide;
     if (place->kind == REAL)
         memcpy(at + (size_t)i * sizeof value, &value, sizeof value);
     else if (place->kind == FLAG)
         *(bool *)at = wide != 0;
+    else if (place->kind == WHOLE)
+        memcpy(at + (size_t)i * sizeof whole, &whole, sizeof whole);
     else
         memcpy(at + (size_t)i * sizeof wide, &wide, sizeof wide);
 }

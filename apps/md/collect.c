@@ -55,7 +55,7 @@ static int publish(struct md_rank *rank, int wanted, leat_region **region)
     parcel->count = atoms->count;
     int64_t *id = (int64_t *)(parcel + 1);
     memcpy(id, atoms->id, count * sizeof *id);
-    double *to = (double *)(id + count);
+    double *to = (void *)(id + count);
     const double *from[ARRAYS] = {atoms->x_nm, atoms->v_nm_ps, atoms->f};
     for (int array = 0; array < ARRAYS; array++)
         if (wanted & (1 << array)) {
@@ -69,7 +69,7 @@ static int take_parcel(const struct md_rank *rank, int from, const struct parcel
                        int wanted, const struct md_taker *taker)
 {
     const int64_t *id = (const int64_t *)(parcel + 1);
-    const double *next = (const double *)(id + parcel->count), *array[ARRAYS] = {0};
+    const double *next = (const void *)(id + parcel->count), *array[ARRAYS] = {0};
     for (int a = 0; a < ARRAYS; a++)
         if (wanted & (1 << a)) {
             array[a] = next;

@@ -72,6 +72,7 @@ int md_domain_reserve(struct md_domain *domain, uint32_t groups, uint32_t atoms)
     if (failed)
         return leat_fail(-ENOMEM, "no memory for %u molecules on a rank; use more ranks", groups);
     domain->group_capacity = roomy(groups);
+    domain->group_start[0] = 0;
     return 0;
 }
 
@@ -139,6 +140,8 @@ static int choose_grid(struct md_rank *rank, int grid[3])
     if (error)
         return error;
     const int *wanted = rank->options->grid[0] ? rank->options->grid : info.grid;
+    if (!wanted[0] && rank->files.grid[0])
+        wanted = rank->files.grid;
     if (!wanted[0])
         return find_grid(rank, grid);
     if ((int64_t)wanted[0] * wanted[1] * wanted[2] != rank->rank_count)
@@ -264,10 +267,7 @@ static int prepare(struct md_rank *rank)
     if (error)
         return error;
     int64_t groups = share_begin(rank, rank->rank + 1) - share_begin(rank, rank->rank);
-    error = md_domain_reserve(domain, (uint32_t)groups, (uint32_t)share_atoms(rank, rank->rank));
-    if (!error)
-        domain->group_start[0] = 0;
-    return error;
+    return md_domain_reserve(domain, (uint32_t)groups, (uint32_t)share_atoms(rank, rank->rank));
 }
 
 static int deal(struct md_rank *rank)
@@ -287,9 +287,12 @@ static int deal(struct md_rank *rank)
 
 int md_domain_open(struct md_rank *rank)
 {
-    int error = md_agree(rank, prepare(rank));
+    // A checkpoint says how far lists reach, from which grid and lists follow.
+    int error = rank->options->restart ? md_checkpoint_read(rank) : 0;
     if (!error)
-        error = rank->options->restart ? md_checkpoint_read(rank) : deal(rank);
+        error = md_agree(rank, prepare(rank));
+    if (!error && !rank->options->restart)
+        error = deal(rank);
     return error ? error : md_local_home(rank);
 }
 

@@ -16,6 +16,12 @@ int md_files_begin(struct md_rank *rank)
 {
     const char *path = rank->options->checkpoint;
     rank->files.checkpoint_step = -1;
+    if (md_system_minimises(&rank->system) &&
+        (path || rank->options->restart || rank->options->trajectory))
+        return leat_fail(-ENOTSUP,
+                         "%s: integrator = steep: a minimisation writes --out and --energies; "
+                         "--checkpoint, --restart and --trajectory are for steps in time",
+                         rank->system.settings.file);
     if (!path)
         return 0;
     // Renaming would put a file in the place of a link to it.

@@ -24,6 +24,7 @@ struct md_files {
     char *checkpoint;                 /* --checkpoint, behind symbolic links; NULL: none */
     int64_t checkpoint_step;          /* of the last that is in place; -1: none */
     bool checkpoint_good;             /* what is there under its name is known to be whole */
+    int grid[3];                      /* that the run had on as many ranks; zeros: none */
     bool other_ranks;                 /* the run goes on on another number of them than it had */
     unsigned char *section;           /* of a checkpoint */
     uint64_t section_capacity;

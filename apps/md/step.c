@@ -213,7 +213,7 @@ static void record_drift(struct md_rank *rank)
 static int move_on_gpu(struct run *run, uint32_t choice)
 {
     struct md_rank *rank = run->rank;
-    double factor[MD_GROUPS_MAX];
+    double factor[MD_GROUPS_MAX] = {1.0};
     thermostat(rank, factor, &run->heat);
     int error = md_gpu_move(rank, factor[0], choice);
     if (error || !(choice & (MD_GPU_STEP_TERMS | MD_GPU_STEP_KINETIC)))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of `leat md`: the run that goes on from one is the run that was not interrupted."""
+import itertools
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -11,7 +13,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import faults  # noqa: E402
 import inputs  # noqa: E402
+import lammps  # noqa: E402
 import leat_md  # noqa: E402
+import molecules  # noqa: E402
 from md_device import SUMS  # noqa: E402
 
 DOUBLE = ("--precision", "double")
@@ -82,6 +86,52 @@ def test_a_run_goes_on_in_another_mode_to_the_bit(directory):
     for mode in ("host", "stream", "pulse", "resident"):
         goes_on_to_the_bit(directory, coupled(directory), ("-n", 2, "--rank-threads"), 25, 13,
                            ("--mode", mode))
+
+
+def test_molecules_go_on_to_the_bit(directory):
+    common = {"nstlist": "10", "nstcalcenergy": "15", "nstenergy": "15", "nstxout": "7",
+              "nstvout": "10", "nstfout": "15", "nstcomm": "6", "gen_vel": "no"}
+    groups = {"tcoupl": "v-rescale", "tc_grps": "SOL ETH", "tau_t": "0.05 0.1",
+              "ref_t": "310 290", "nsttcouple": "4"}
+    for changed, options in (
+            ({"define": "-DFLEXIBLE", "dt": "0.0005"}, ("-n", 2)),
+            ({"constraints": "h-bonds", "dt": "0.002", **groups}, ("-n", 2, *DOUBLE)),
+            ({"constraints": "all-bonds", "dt": "0.001", "integrator": "md-vv", **groups},
+             ("-n", 2, "--rank-threads"))):
+        files = molecules.box(directory, molecules.alcohol, {**common, **changed})
+        goes_on_to_the_bit(directory, files, (*options, "--images"), 25, 13)
+
+
+def melt(path, edge=5):
+    """Lennard-Jones atoms near a lattice, hot enough that lists end before their time."""
+    source = random.Random(3)
+    width = (4.0 / 0.8442) ** (1.0 / 3.0)
+    sites = [[width * (n + 0.25 + part) for n, part in zip(cell, offset)]
+             for cell in itertools.product(range(edge), repeat=3)
+             for offset in ((0, 0, 0), (0.5, 0.5, 0), (0.5, 0, 0.5), (0, 0.5, 0.5))]
+    box = "".join(f"0 {edge * width!r} {d}lo {d}hi\n" for d in "xyz")
+    atoms = "\n".join(f"{i} 1 {x!r} {y!r} {z!r}" for i, (x, y, z) in enumerate(sites, 1))
+    speeds = "\n".join(" ".join([str(i), *(repr(source.gauss(0, 1.5)) for _ in range(3))])
+                       for i in range(1, len(sites) + 1))
+    path.write_text(f"melt\n\n{len(sites)} atoms\n1 atom types\n{box}\nMasses\n\n1 1\n\n"
+                    f"Atoms # atomic\n\n{atoms}\n\nVelocities\n\n{speeds}\n", encoding="ascii")
+
+
+def test_lists_that_end_before_their_time_go_on_to_the_bit(directory):
+    data = pathlib.Path(directory) / "melt.data"
+    melt(data)
+    options = ("--units", "lj", "--pair", "lj/cut:2.5", "--pair-coeff", "1,1,1,1", "--skin", 0.3,
+               "--rebuild", 20, "-n", 2, *FILES)
+    for first in (33, 60):
+        reports = []
+        straight, halves = (fresh(directory, f"{name}{first}") for name in ("straight", "halves"))
+        for where, steps, restart in ((straight, 75, ()), (halves, first, ()),
+                                      (halves, 75, ("--restart", "run.cpt"))):
+            reports.append(lammps.leat(where, data, *options, "--steps", steps, *restart))
+        assert reports[0]["energy"] == reports[2]["energy"]
+        assert reports[0]["forces"] == reports[2]["forces"]
+        for name in ("energies.csv", "run.trr", "run.cpt"):
+            assert (straight / name).read_bytes() == (halves / name).read_bytes(), (first, name)
 
 
 def test_a_run_goes_on_on_a_device_to_the_bit(directory):

@@ -35,14 +35,14 @@ def distance(name, one, other, box):
     return worst
 
 
-def test_frames_are_those_of_gromacs(directory):
-    files = inputs.argon(directory, verlet_buffer_tolerance="1e-9", **PACES)
+def frames_are_those_of_gromacs(directory, splits, **changed):
+    files = inputs.argon(directory, verlet_buffer_tolerance="1e-9", **PACES, **changed)
     gro, top, mdp = files
     gmx(directory, "gmx_d", "grompp", "-f", mdp, "-c", gro, "-p", top, "-o", "peer.tpr",
         "-maxwarn", 9)
     gmx(directory, "gmx_d", "mdrun", "-s", "peer.tpr", "-deffnm", "peer", "-nt", 1)
     theirs = trr.frames(pathlib.Path(directory) / "peer.trr")
-    for options in ((), ("-n", 4, "--grid", "2x2x1", "--rank-threads")):
+    for options in splits:
         leat_md.run(directory, files, "--precision", "double", "--trajectory", "ours.trr", *options)
         ours = trr.frames(pathlib.Path(directory) / "ours.trr")
         # mdrun leaves the last step to its .gro, unless it is one of the others.
@@ -55,6 +55,14 @@ def test_frames_are_those_of_gromacs(directory):
                 size = max(map(abs, peer[name]))
                 worst = distance(name, values, peer[name], arrays["box"])
                 assert worst <= 1e-9 * size, (step, name, worst, size)
+
+
+def test_frames_of_leap_frog_are_those_of_gromacs(directory):
+    frames_are_those_of_gromacs(directory, ((), ("-n", 4, "--grid", "2x2x1", "--rank-threads")))
+
+
+def test_frames_of_velocity_verlet_are_those_of_gromacs(directory):
+    frames_are_those_of_gromacs(directory, (("-n", 2),), integrator="md-vv")
 
 
 def test_gromacs_reads_what_is_written(directory):
