@@ -132,10 +132,12 @@ static const struct option_table table = {
     .synopsis =
         "--gro FILE --top FILE --mdp FILE|--data FILE --units U --pair P [-n N] [OPTIONS...]",
     .summary =
-        "Runs the input over N ranks of this host: Lennard-Jones and reaction field, rigid water, "
-        "leap-frog, NVE or v-rescale. Prints energies, temperature, pressure, drift, step time and "
-        "which path every byte took. Phases of the step time are means over ranks and steps, the "
-        "median is rank 0's.",
+        "Runs the input over N ranks of this host: Lennard-Jones and reaction field, molecules "
+        "with "
+        "bonded terms and constraints, leap-frog or velocity Verlet, NVE or v-rescale, steepest "
+        "descent. Prints energies, temperature, pressure, drift, step time and which path every "
+        "byte "
+        "took. Phases of the step time are means over ranks and steps, the median is rank 0's.",
     .row = rows,
     .row_count = sizeof rows / sizeof *rows,
 };

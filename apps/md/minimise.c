@@ -57,7 +57,7 @@ static int partition(struct descent *descent)
     int error = md_domain_partition(descent->rank);
     if (!error)
         error = md_agree(descent->rank, reserve(descent));
-    if (!error)
+    if (!error && descent->best_nm)
         memcpy(descent->best_nm, descent->rank->domain.atoms.x_nm,
                values(descent) * sizeof *descent->best_nm);
     return error;
