@@ -108,6 +108,14 @@ def test_a_trajectory_that_is_asked_for_and_not_written_is_noted(directory):
     assert done.status == 0 and not done.err, done.err
 
 
+def test_a_minimisation_has_no_trajectory_and_no_checkpoint(directory):
+    files = inputs.argon(directory, nsteps="5", integrator="steep", gen_vel="no")
+    for option in ("--trajectory", "--checkpoint"):
+        done = leat_md.Run(directory, files, option, "file.trr")
+        assert done.status in (1, 77) and "for steps in time" in done.err, done.err
+        assert not (pathlib.Path(directory) / "file.trr").exists()
+
+
 def test_an_error_of_writing_frames_names_file_and_byte(directory):
     files = inputs.argon(directory, nsteps="40", nstxout="1")
     library = faults.library(directory)
