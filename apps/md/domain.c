@@ -249,7 +249,12 @@ static int make_team(struct md_rank *rank)
         threads = 1;
     int error =
         md_team_create(threads, md_team_is_crowd((int64_t)threads * rank->rank_count), &rank->team);
-    return error ? error : md_list_use_team(rank->domain.list, rank->team);
+    if (error || threads == 1)
+        return error;
+    rank->thread_terms = calloc((size_t)threads, sizeof *rank->thread_terms);
+    if (!rank->thread_terms)
+        return leat_fail(-ENOMEM, "no memory for the terms of %d threads", threads);
+    return md_list_use_team(rank->domain.list, rank->team);
 }
 
 static int prepare(struct md_rank *rank)
@@ -440,18 +445,28 @@ static int make_plan(struct md_rank *rank, leat_plan_info *info)
     return error ? error : open_halo(rank);
 }
 
-void md_domain_image(struct md_rank *rank)
+static void image_some(void *user, int thread, int count)
 {
-    struct md_domain *domain = &rank->domain;
-    size_t count = 3 * (size_t)domain->atoms.count;
+    struct md_rank *rank = user;
+    const struct md_domain *domain = &rank->domain;
+    const size_t values = 3 * (size_t)domain->atoms.count;
+    const size_t begin = md_team_share(values, thread, count);
+    const size_t end = md_team_share(values, thread + 1, count);
     const double *x = domain->atoms.x_nm;
     if (rank->options->precision == MD_DOUBLE) {
-        memcpy(domain->image[FIELD_X].data, x, count * sizeof *x);
+        if (end > begin)
+            memcpy((double *)domain->image[FIELD_X].data + begin, x + begin,
+                   (end - begin) * sizeof *x);
         return;
     }
     float *image = domain->image[FIELD_X].data;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = begin; i < end; i++)
         image[i] = (float)x[i];
+}
+
+void md_domain_image(struct md_rank *rank)
+{
+    md_team_run(rank->team, image_some, rank);
 }
 
 // The list is built from what the pair loop will read, so both agree on where an atom is.

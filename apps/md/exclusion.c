@@ -25,11 +25,20 @@ double md_exclusion_forces(const struct md_interaction *interaction, int home_co
                            const int *exclusion, const double box_nm[3], double *f, double *virial,
                            double *gross)
 {
+    return md_exclusion_share(interaction, 0, home_count, x_nm, charge, exclusion_start, exclusion,
+                              box_nm, f, virial, gross);
+}
+
+double md_exclusion_share(const struct md_interaction *interaction, int begin, int end,
+                          const double *x_nm, const double *charge, const int *exclusion_start,
+                          const int *exclusion, const double box_nm[3], double *f, double *virial,
+                          double *gross)
+{
     // Copies, which the compiler cannot know to survive a store of forces.
     const double cutoff2 = interaction->cutoff_nm * interaction->cutoff_nm;
     const double coulomb = interaction->coulomb, krf = interaction->krf, crf = interaction->crf;
     double excluded = 0, self = 0;
-    for (int i = 0; i < home_count; i++) {
+    for (int i = begin; i < end; i++) {
         const double qi = coulomb * charge[i];
         self -= 0.5 * qi * charge[i] * crf;
         if (!exclusion_start)

@@ -107,8 +107,9 @@ struct md_rank {
     const struct md_options *options;
     struct md_system system;
     struct md_domain domain;
-    struct md_gpu *gpu;   /* NULL: the rank computes on the CPU */
-    struct md_team *team; /* the rank's threads; NULL: one */
+    struct md_gpu *gpu;            /* NULL: the rank computes on the CPU */
+    struct md_team *team;          /* the rank's threads; NULL: one */
+    struct md_terms *thread_terms; /* [threads], for sums over them; NULL: one */
     struct md_together together;
     struct md_clock clock;
     struct md_files files;

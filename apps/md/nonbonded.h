@@ -129,6 +129,13 @@ double md_exclusion_forces(const struct md_interaction *interaction, int home_co
                            const int *exclusion, const double box_nm[3], double *f, double *virial,
                            double *gross);
 
+/* The same of atoms [begin, end), which are whole molecules: several threads may work on different
+ * ones. */
+double md_exclusion_share(const struct md_interaction *interaction, int begin, int end,
+                          const double *x_nm, const double *charge, const int *exclusion_start,
+                          const int *exclusion, const double box_nm[3], double *f, double *virial,
+                          double *gross);
+
 /*
  * All pairs, nearest image in a box of any shape (md/box.h), double, excluded pairs left out: the
  * oracle. Same conventions.

@@ -190,6 +190,7 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     }
     md_domain_close(&rank->domain);
     md_team_free(rank->team);
+    free(rank->thread_terms);
     md_system_free(&rank->system);
     free(rank->forces);
     md_files_end(rank);
