@@ -55,6 +55,7 @@ struct md_lammps_input {
     struct md_topology *topology;
     struct gro *gro; /* coordinates molecule by molecule, whole; labels in the order of the ids */
     int64_t *number; /* [atom_count] id - 1 of each atom; NULL where that is its place */
+    bool reduced;    /* epsilon and sigma of the only atom type stand nowhere: in `lj` they are 1 */
 };
 
 /*

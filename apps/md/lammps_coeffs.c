@@ -64,6 +64,11 @@ static int read_pairs(const struct lammps_file *file, struct lammps_coeffs *coef
                              coeff->j, file->name, types);
         set_pair(file, coeffs, coeff->i, coeff->j, coeff->epsilon, coeff->sigma);
     }
+    // Where there is one kind of atom, it is what reduced units are reduced by.
+    coeffs->reduced = lammps->units == MD_UNITS_LJ && file->type_count[LAMMPS_ATOMS] == 1 &&
+                      file->pairs.count == 0 && lammps->coeff_count == 0;
+    if (coeffs->reduced)
+        set_pair(file, coeffs, 1, 1, 1.0, 1.0);
     return 0;
 }
 

@@ -119,6 +119,7 @@ static int assemble(const struct lammps_file *file, const struct lammps_molecule
         return leat_fail(-ENOMEM, "no memory for coordinates");
     snprintf(input->gro->title, sizeof input->gro->title, "LAMMPS data file");
     set_box(file, input->gro);
+    input->reduced = coeffs->reduced;
     int error = lammps_make_topology(file, molecules, coeffs, &input->topology);
     if (!error)
         error = make_labels(file, input->gro);

@@ -6,6 +6,7 @@
 // ever. Disadvantage: what a new setting means for these runs has to be thought of here.
 
 #include "core/error.h"
+#include "core/log.h"
 #include "md/lammps.h"
 #include "md/system.h"
 
@@ -51,6 +52,11 @@ int md_lammps_load(const char *path, const struct md_lammps *lammps, struct md_s
     error = md_lammps_read(path, lammps, &input);
     if (error)
         return error;
+    if (input.reduced)
+        leat_log(LOG_WARN, LOG_WARN, -1,
+                 "%s and the options have no pair coefficients; epsilon and sigma of its only atom "
+                 "type are taken as 1, the units",
+                 path);
     system->topology = input.topology;
     system->input = input.gro;
     system->number = input.number;

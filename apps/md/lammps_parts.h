@@ -103,6 +103,7 @@ struct lammps_molecules {
 struct lammps_coeffs {
     double *mass_u;                        /* [atom types + 1], 0: none */
     double *epsilon, *sigma;               /* [(types + 1)^2], below 0: none */
+    bool reduced;                          /* those of the only type are 1, unsaid */
     double (*parameter[LAMMPS_COUNTS])[3]; /* [types + 1] */
     int *line[LAMMPS_COUNTS];              /* where they stand; 0: none */
 };

