@@ -235,7 +235,7 @@ static struct motion *motion_open(void)
     place_waters(m);
     memcpy(m->x, domain->atoms.x_nm, sizeof m->x);
     memcpy(m->v, domain->atoms.v_nm_ps, sizeof m->v);
-    m->twin = (struct md_atoms){ATOMS, domain->id, m->x, m->v, m->f, m->mass, NULL};
+    m->twin = (struct md_atoms){ATOMS, domain->id, NULL, m->x, m->v, m->f, m->mass, NULL};
     bench_send(m->bench);
     // The emulated device's memory is ordinary memory.
     memcpy(m->bench->rank.gpu->args.f, m->f, sizeof m->f);

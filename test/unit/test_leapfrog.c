@@ -35,7 +35,7 @@ static int enter(void **state)
     if (!s)
         return -1;
     s->rigid.waters = (struct md_waters){WATERS, s->oxygen, 15.9994, 1.008, oh, hh};
-    s->atoms = (struct md_atoms){ATOMS, s->id, s->x, s->v, s->f, s->mass, NULL};
+    s->atoms = (struct md_atoms){ATOMS, s->id, NULL, s->x, s->v, s->f, s->mass, NULL};
     double height = sqrt(oh * oh - 0.25 * hh * hh);
     for (int w = 0; w < WATERS; w++) {
         s->oxygen[w] = 3 * w;
@@ -81,7 +81,7 @@ static void test_velocity_is_scaled_and_kicked_then_position_moves(void **state)
     double mass[2] = {4.0, 2.0}, scratch[6], ekin[9];
     static const double v_new[6] = {1.25, -0.125, 0.5, 1.0, 1.5, -0.25};
     static const double x_new[6] = {1.625, 1.9375, 3.25, 4.5, 5.75, 5.875};
-    struct md_atoms atoms = {2, id, x, v, f, mass, NULL};
+    struct md_atoms atoms = {2, id, NULL, x, v, f, mass, NULL};
     memset(ekin, 0x5a, sizeof ekin);
     assert_int_equal(md_leapfrog(&atoms, NULL, 0.5, 0.5, &half, 10.0, scratch, NULL, ekin), 0);
     for (int k = 0; k < 6; k++) {
@@ -101,7 +101,7 @@ static void test_harmonic_oscillator_has_the_known_frequency(void **state)
     double omega = 0.4, dt = 0.5, shifted = 2.0 / dt * asin(0.5 * omega * dt), mass = 3.0;
     double x[3] = {1.0, 0.0, 0.0}, v[3] = {(1.0 - cos(shifted * dt)) / dt, 0.0, 0.0}, f[3] = {0.0};
     double scratch[3], ekin[9];
-    struct md_atoms atoms = {1, &id, x, v, f, &mass, NULL};
+    struct md_atoms atoms = {1, &id, NULL, x, v, f, &mass, NULL};
     for (int n = 1; n <= 2000; n++) {
         f[0] = -mass * omega * omega * x[0];
         assert_int_equal(md_leapfrog(&atoms, NULL, dt, dt, &unscaled, 10.0, scratch, NULL, ekin),
@@ -256,7 +256,8 @@ static void run_at(struct system *s, int substeps, double x[VALUES])
     assert_non_null(copy);
     *copy = *s;
     copy->rigid.waters.oxygen = copy->oxygen;
-    copy->atoms = (struct md_atoms){ATOMS, copy->id, copy->x, copy->v, copy->f, copy->mass, NULL};
+    copy->atoms =
+        (struct md_atoms){ATOMS, copy->id, NULL, copy->x, copy->v, copy->f, copy->mass, NULL};
     double dt = dt_ps / substeps, virial[9] = {0.0}, ekin[9];
     memset(copy->v, 0, sizeof copy->v);
     for (int n = 0; n < 32 * substeps; n++) {
@@ -302,7 +303,7 @@ static void test_atoms_move_the_same_on_any_rank(void **state)
     memcpy(part->v, s->v + 9 * FIRST, 9 * COUNT * sizeof *s->v);
     part->rigid.waters = (struct md_waters){COUNT, part->oxygen, 15.9994, 1.008, oh, hh};
     part->atoms =
-        (struct md_atoms){3 * COUNT, part->id, part->x, part->v, part->f, part->mass, NULL};
+        (struct md_atoms){3 * COUNT, part->id, NULL, part->x, part->v, part->f, part->mass, NULL};
     double virial[9] = {0.0}, ekin[9];
     for (int n = 0; n < 50; n++) {
         step(s, virial, ekin);
