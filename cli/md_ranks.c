@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "core/launch.h"
 #include "md.h"
+#include "md/files.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -93,6 +94,7 @@ int md_run_threads(const struct md_request *request)
         fprintf(stderr, "leat md: no memory for %d ranks\n", count);
         return EXIT_FAILED;
     }
+    md_stop_hold(&request->options);
     leat_options options = {
         .size = sizeof options, .thread_ranks = count, .device = job_device(request)};
     int error = leat_open(&options, jobs);
@@ -104,6 +106,7 @@ int md_run_threads(const struct md_request *request)
 int md_run_process(const struct md_request *request)
 {
     leat_job *job;
+    md_stop_hold(&request->options);
     leat_options own = {.size = sizeof own, .device = job_device(request)};
     int error = leat_open(&own, &job);
     if (error)

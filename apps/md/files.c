@@ -16,6 +16,9 @@ int md_files_begin(struct md_rank *rank)
 {
     const char *path = rank->options->checkpoint;
     rank->files.checkpoint_step = -1;
+    int error = md_stop_begin(rank);
+    if (error)
+        return error;
     if (md_system_minimises(&rank->system) &&
         (path || rank->options->restart || rank->options->trajectory))
         return leat_fail(-ENOTSUP,
@@ -46,6 +49,7 @@ int md_files_close(struct md_rank *rank)
 void md_files_end(struct md_rank *rank)
 {
     (void)md_files_close(rank);
+    md_stop_end(rank);
     free(rank->files.checkpoint);
     free(rank->files.section);
     rank->files = (struct md_files){0};

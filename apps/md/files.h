@@ -26,6 +26,8 @@ struct md_files {
     bool checkpoint_good;             /* what is there under its name is known to be whole */
     int grid[3];                      /* that the run had on as many ranks; zeros: none */
     bool other_ranks;                 /* the run goes on on another number of them than it had */
+    int signals;                      /* where INT and TERM can be read; 0: nowhere */
+    bool stopping;                    /* one of them has come */
     unsigned char *section;           /* of a checkpoint */
     uint64_t section_capacity;
 };
@@ -38,6 +40,17 @@ int md_files_open(struct md_rank *rank);
 /* Until all of it is on its way to the device. */
 int md_files_close(struct md_rank *rank);
 void md_files_end(struct md_rank *rank);
+
+/* ---- stop.c ---- */
+/* Before the job is opened: keeps INT and TERM from ending this process, if it writes checkpoints.
+ */
+void md_stop_hold(const struct md_options *options);
+int md_stop_begin(struct md_rank *rank);
+void md_stop_end(struct md_rank *rank);
+/* Sets files.stopping once one has come to a rank. Collective with --checkpoint, else nothing. */
+int md_stop_watch(struct md_rank *rank);
+/* The error to end with, the same on all ranks. */
+int md_stop(struct md_rank *rank);
 
 /* ---- trajectory.c ---- */
 /* What the frame of that step holds (enum md_wanted), the same on all ranks; 0: there is none. */

@@ -352,13 +352,23 @@ int md_evaluate(struct md_rank *rank, bool refresh, struct md_terms *terms)
     return error;
 }
 
+// Before a partition, from which a run can go on.
+static int keep(struct md_rank *rank)
+{
+    int error = md_stop_watch(rank);
+    bool stops = rank->files.stopping && rank->step > 0;
+    if (!error && (md_checkpoint_due(rank) || (stops && rank->step != rank->files.checkpoint_step)))
+        error = md_checkpoint_write(rank);
+    return error || !stops ? error : md_stop(rank);
+}
+
 int md_steps(struct md_rank *rank)
 {
     bool fresh = starts_list(rank, rank->step);
     struct run run = {.rank = rank, .count = 1};
     int error = 0;
-    if (fresh && md_checkpoint_due(rank))
-        error = md_checkpoint_write(rank);
+    if (fresh)
+        error = keep(rank);
     if (fresh && !error)
         error = md_domain_partition(rank);
     else if (!fresh && !rank->gpu)

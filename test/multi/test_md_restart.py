@@ -292,6 +292,37 @@ def test_killed_at_any_moment_it_goes_on(directory):
         assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
 
 
+def test_interrupted_it_writes_a_checkpoint_and_goes_on(directory):
+    files = small(directory)
+    options = ("--energies", "energies.csv", "--checkpoint", "run.cpt", "--checkpoint-every", 10000,
+               "--steps", 4000, "--forces", "forces.txt")
+    for ranks, number in ((("-n", 1), signal.SIGTERM), (("-n", 2), signal.SIGINT),
+                          (("-n", 2, "--rank-threads"), signal.SIGINT)):
+        where = fresh(directory, f"{len(ranks)}{ranks[1]}")
+        process = subprocess.Popen(
+            [leat_md.leat_bin(), "md", "--gro", str(files[0]), "--top", str(files[1]), "--mdp",
+             str(files[2]), *map(str, (*ranks, *options))], cwd=where, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while len(rows_of(where / "energies.csv")) < 5:
+            assert time.monotonic() < deadline and process.poll() is None, "no steps were made"
+            time.sleep(0.001)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode != 0 and "go on with --restart run.cpt" in error, error
+        assert error.count("go on with") == 1, error
+        before = len(rows_of(where / "energies.csv"))
+        done = leat_md.Run(where, files, *ranks, *options, "--restart", "run.cpt")
+        assert done.status == 0, done.err
+        rows = rows_of(where / "energies.csv")
+        assert 5 <= before < len(rows) == 402, (before, len(rows))
+        assert [int(row.split(",")[0]) for row in rows[1:]] == list(range(0, 4001, 10))
+
+
+def rows_of(path):
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
 def stamp_of(directory):
     try:
         return (directory / "run.cpt").stat().st_ino
