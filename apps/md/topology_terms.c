@@ -261,6 +261,26 @@ static int check_finite(const struct md_term_entry *entry, const struct md_term 
     return 0;
 }
 
+// Force fields name such terms to say that there are none.
+static bool exerts_no_force(int kind, const struct md_term *term)
+{
+    const double *p = term->parameter;
+    switch (kind) {
+    case MD_TERM_ANGLE:
+    case MD_TERM_DIHEDRAL:
+    case MD_TERM_IMPROPER:
+    case MD_TERM_PERIODIC_IMPROPER:
+        return p[1] == 0.0;
+    case MD_TERM_RYCKAERT_BELLEMANS:
+        for (int i = 0; i < MD_TERM_PARAMETERS; i++)
+            if (p[i] != 0.0)
+                return false;
+        return true;
+    default: // a bond may become a constraint
+        return false;
+    }
+}
+
 // One term with the parameters `given`, of the line or of the force field.
 static int add(struct md_molecule_entry *molecule, const struct md_types *types,
                struct collection *all, const struct md_term_entry *entry, const double *given)
@@ -278,7 +298,9 @@ static int add(struct md_molecule_entry *molecule, const struct md_types *types,
     int error = convert(molecule, types, entry, given, &term);
     if (!error)
         error = check_finite(entry, &term);
-    return error ? error : add_term(all, function->term, &term);
+    if (error || exerts_no_force(function->term, &term))
+        return error;
+    return add_term(all, function->term, &term);
 }
 
 static int resolve(struct md_molecule_entry *molecule, const struct md_types *types,

@@ -107,6 +107,16 @@ static void test_fourier_dihedrals_become_powers_of_the_cosine(void **state)
     md_topology_free(topology);
 }
 
+static void test_terms_without_a_force_are_left_out(void **state)
+{
+    (void)state;
+    check_terms(FIELD("no") "[ dihedraltypes ]\nA B C D 9 0 0 1\nA B C D 9 0 2 2\n" CHAIN
+                            "[ angles ]\n1 2 3 1 109 0\n"
+                            "[ dihedrals ]\n1 2 3 4 9\n1 2 3 4 3 0 0 0 0 0 0\n1 2 3 4 2 5 0\n"
+                            "1 2 3 4 4 180 0 2\n1 2 3 4 5 0 0 0 0\n" END,
+                MD_TERM_DIHEDRAL, 1, (struct expected[]){{{0, 1, 2, 3}, {0, 2, 2}}});
+}
+
 static void test_constraints_count_for_exclusions_unless_of_type_2(void **state)
 {
     (void)state;
@@ -391,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_bonds_angles_and_impropers_are_harmonic),
         cmocka_unit_test(test_periodic_dihedrals_keep_their_multiplicity),
         cmocka_unit_test(test_fourier_dihedrals_become_powers_of_the_cosine),
+        cmocka_unit_test(test_terms_without_a_force_are_left_out),
         cmocka_unit_test(test_constraints_count_for_exclusions_unless_of_type_2),
         cmocka_unit_test(test_exclusions_go_nrexcl_bonds_far),
         cmocka_unit_test(test_parameters_are_found_in_either_order_of_types),
