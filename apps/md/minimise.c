@@ -265,9 +265,6 @@ static int descend(struct descent *descent, struct md_progress *progress)
 int md_minimise(struct md_rank *rank, struct md_progress *progress)
 {
     const struct md_settings *settings = &rank->system.settings;
-    if (rank->options->checkpoint || rank->options->restart)
-        return leat_fail(-ENOTSUP, "a minimisation has no checkpoints; leave out --checkpoint and "
-                                   "--restart, and go on from its --out");
     // Displacements below it are lost in coordinates of this precision.
     double least_nm = rank->options->precision == MD_DOUBLE ? 1e-12 : 1e-6;
     struct descent descent = {.rank = rank, .least_h_nm = least_nm};
