@@ -44,17 +44,16 @@ int md_gpu_launch(struct md_gpu *gpu, enum md_gpu_kernel kernel, uint32_t choice
     return count ? gpu->backend->launch(gpu->state, kernel, choice, count, &gpu->args) : 0;
 }
 
-static int upload(struct md_gpu *gpu, void *to, const void *from, size_t bytes)
+int md_gpu_upload(struct md_gpu *gpu, void *to, const void *from, size_t bytes)
 {
     return bytes ? gpu->backend->upload(gpu->state, to, from, bytes) : 0;
 }
 
-// Makes an array of the system and fills it.
-static int put(struct md_gpu *gpu, enum md_gpu_array array, const void *from, size_t count,
+int md_gpu_put(struct md_gpu *gpu, enum md_gpu_array array, const void *from, size_t count,
                size_t element_bytes)
 {
     int error = md_gpu_array_reserve(gpu, array, count, element_bytes);
-    return error ? error : upload(gpu, gpu->array[array].data, from, count * element_bytes);
+    return error ? error : md_gpu_upload(gpu, gpu->array[array].data, from, count * element_bytes);
 }
 
 static int put_sites(struct md_gpu *gpu, const struct md_system *system)
@@ -69,11 +68,11 @@ static int put_sites(struct md_gpu *gpu, const struct md_system *system)
         value[count + s] = system->sites[s].mass_u;
     }
     if (!error)
-        error = put(gpu, ARRAY_SITE_TYPE, type, count, sizeof *type);
+        error = md_gpu_put(gpu, ARRAY_SITE_TYPE, type, count, sizeof *type);
     if (!error)
-        error = put(gpu, ARRAY_SITE_CHARGE, value, count, sizeof *value);
+        error = md_gpu_put(gpu, ARRAY_SITE_CHARGE, value, count, sizeof *value);
     if (!error)
-        error = put(gpu, ARRAY_SITE_MASS, value + count, count, sizeof *value);
+        error = md_gpu_put(gpu, ARRAY_SITE_MASS, value + count, count, sizeof *value);
     free(value);
     free(type);
     return error;
@@ -89,7 +88,7 @@ static int put_lj(struct md_gpu *gpu, const struct md_interaction *interaction)
         lj[2 * k] = (float)(6.0 * interaction->c6[k]);
         lj[2 * k + 1] = (float)(12.0 * interaction->c12[k]);
     }
-    int error = put(gpu, ARRAY_LJ, lj, 2 * count, sizeof *lj);
+    int error = md_gpu_put(gpu, ARRAY_LJ, lj, 2 * count, sizeof *lj);
     free(lj);
     return error;
 }
@@ -159,6 +158,8 @@ static int put_system(struct md_gpu *gpu, const struct md_system *system)
                                      sizeof(double));
     if (!error)
         error = md_gpu_array_reserve(gpu, ARRAY_FAULT, 1, sizeof(struct md_gpu_fault));
+    if (!error)
+        error = md_gpu_molecules_open(gpu, system);
     return error;
 }
 
@@ -173,17 +174,11 @@ static const struct md_gpu_backend *find_backend(const struct md_rank *rank)
 
 static const char *find_unsupported(const struct md_system *system)
 {
-    const struct md_topology *topology = system->topology;
     if (system->settings.integrator == MD_VELOCITY_VERLET)
         return "integrator = md-vv";
     if (system->settings.integrator == MD_STEEPEST_DESCENT)
         return "integrator = steep";
-    if (md_system_groups(system) > 1)
-        return "several groups in tc-grps";
-    for (int t = 0; t < topology->molecule_type_count; t++)
-        if (topology->molecule_types[t].term_start[MD_TERM_KINDS] > 0)
-            return "molecules with bonds, angles, dihedrals or 1-4 pairs";
-    return system->constraint_count > 0 ? "constraints other than rigid water's" : NULL;
+    return md_system_groups(system) > 1 ? "several groups in tc-grps" : NULL;
 }
 
 int md_gpu_supports(struct md_rank *rank)
@@ -232,6 +227,7 @@ void md_gpu_close(struct md_rank *rank)
         gpu->backend->free(gpu->state, gpu->array[array].data);
     gpu->backend->close(gpu->state);
     free(gpu->role);
+    free(gpu->cluster);
     free(gpu->part);
     free(gpu);
     rank->gpu = NULL;
@@ -302,6 +298,8 @@ static int reserve_elements(struct md_gpu *gpu, size_t elements)
 int md_gpu_reserve(struct md_rank *rank)
 {
     int error = reserve_home(rank->gpu, &rank->domain);
+    if (!error)
+        error = md_gpu_molecules_reserve(rank);
     return error ? error : reserve_elements(rank->gpu, rank->domain.element_count);
 }
 
@@ -315,7 +313,7 @@ static void find_roles(struct md_gpu *gpu, const struct md_domain *domain)
         role[0] = MD_GPU_OXYGEN;
         role[1] = role[2] = MD_GPU_HYDROGEN;
     }
-    gpu->apart = false;
+    gpu->apart = gpu->bonded || gpu->cluster_count > 0;
     for (int i = 0, first = 0; i < home; i++) {
         if (gpu->role[i] != MD_GPU_HYDROGEN)
             first = i;
@@ -346,6 +344,11 @@ static void point(struct md_gpu *gpu, const struct md_domain *domain)
     a->site_charge = array[ARRAY_SITE_CHARGE].data;
     a->site_mass = array[ARRAY_SITE_MASS].data;
     a->lj = array[ARRAY_LJ].data;
+    a->terms = array[ARRAY_TERM_TABLE].data;
+    a->shares = array[ARRAY_SHARE].data;
+    a->share_start = array[ARRAY_SHARE_START].data;
+    a->clusters = array[ARRAY_CLUSTER].data;
+    a->scratch = array[ARRAY_SCRATCH].data;
     a->bounds = array[ARRAY_BOUNDS].data;
     a->cell = array[ARRAY_CELL].data;
     a->cell_size = array[ARRAY_CELL_SIZE].data;
@@ -370,6 +373,7 @@ int md_gpu_send(struct md_rank *rank, const uint8_t *zone)
     size_t home = (size_t)domain->atoms.count, vectors = 3 * home * sizeof(double);
     find_roles(gpu, domain);
     point(gpu, domain);
+    int error = md_gpu_molecules_send(rank);
     const struct {
         void *to;
         const void *from;
@@ -385,11 +389,10 @@ int md_gpu_send(struct md_rank *rank, const uint8_t *zone)
         {gpu->array[ARRAY_ZONE].data, zone, domain->element_count},
         {domain->image[FIELD_SITE].data, domain->site, home * sizeof(int32_t)},
     };
-    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
-        int error = upload(gpu, parts[k].to, parts[k].from, parts[k].bytes);
-        if (error)
-            return error;
-    }
+    for (size_t k = 0; !error && k < sizeof parts / sizeof *parts; k++)
+        error = md_gpu_upload(gpu, parts[k].to, parts[k].from, parts[k].bytes);
+    if (error)
+        return error;
     gpu->sent = true;
     return md_gpu_launch(gpu, MD_GPU_IMAGE, 0, gpu->args.home_count);
 }
@@ -475,6 +478,15 @@ static int say(const struct md_rank *rank, const struct md_gpu_fault *fault)
                          "bond; minimise the start's energy, shorten dt or make the input's "
                          "molecules whole",
                          atom, x[0], x[1], x[2]);
+    case MD_GPU_FAULT_CONSTRAINT:
+        return leat_fail(-EDOM,
+                         "atoms %lld and %lld cannot be kept %.6g nm apart in one of the last "
+                         "steps, the first at (%.6g %.6g %.6g) nm: expected a whole molecule whose "
+                         "bonds turn less than a quarter, and constraints of which none follows "
+                         "from the others; minimise the start's energy, shorten dt, make the "
+                         "input's molecules whole or leave a constraint out",
+                         atom, (long long)domain->id[fault->other] + 1, fault->move_nm, x[0], x[1],
+                         x[2]);
     case MD_GPU_FAULT_POSITION:
         return leat_fail(-ERANGE,
                          "pair list: local atom %u (%d are home) is at (%g %g %g) nm; the "

@@ -23,6 +23,7 @@ extern "C" {
 #include "md/gpu_list_kernels.inc"
 #include "md/gpu_force_kernels.inc"
 #include "md/gpu_move_kernels.inc"
+#include "md/gpu_molecule_kernels.inc"
 // clang-format on
 
 #define THREADS 128u

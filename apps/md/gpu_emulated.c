@@ -20,6 +20,7 @@
 #include "md/gpu_list_kernels.inc"
 #include "md/gpu_force_kernels.inc"
 #include "md/gpu_move_kernels.inc"
+#include "md/gpu_molecule_kernels.inc"
 // clang-format on
 
 struct state {

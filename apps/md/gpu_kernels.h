@@ -11,6 +11,9 @@
 #ifndef MD_GPU_KERNELS_H
 #define MD_GPU_KERNELS_H
 
+#include "md/constrain_plan.h"
+#include "md/topology.h"
+
 #include <stdint.h>
 
 enum {
@@ -33,6 +36,8 @@ enum {
     X(PAIRS, g_pairs, 1)             /* slots: forces */                                           \
     X(PAIRS_TERMS, g_pairs_terms, 1) /* slots: forces and terms */                                 \
     X(HOME, g_home, 0)               /* home atoms: forces in double; choice 1: and terms */       \
+    X(BONDED, g_bonded, 0)           /* home atoms: adds to HOME's forces; choice 1: and terms */  \
+    X(CONSTRAIN, g_constrain, 0)     /* clusters: STEP of the atoms in them */                     \
     X(STEP, g_step, 0)               /* home atoms: forces and move; choice: enum md_gpu_step */   \
     X(MOMENTUM, g_momentum, 0)       /* home atoms: terms */                                       \
     X(BRAKE, g_brake, 0)             /* home atoms: takes a velocity off */                        \
@@ -61,25 +66,33 @@ enum md_gpu_term {
     MD_GPU_TERM_FORCE_LENGTH = MD_GPU_TERM_FORCE + 3,
     MD_GPU_TERM_EKIN_BEFORE,
     MD_GPU_TERM_EKIN_AFTER,
+    MD_GPU_TERM_BONDED, /* of enum md_term_kind */
+    MD_GPU_TERM_COULOMB14 = MD_GPU_TERM_BONDED + MD_TERM_KINDS,
     MD_GPU_TERM_MOMENTUM,
     MD_GPU_TERM_MASS = MD_GPU_TERM_MOMENTUM + 3,
     MD_GPU_TERM_COUNT
 };
 
-enum md_gpu_role { MD_GPU_FREE, MD_GPU_OXYGEN, MD_GPU_HYDROGEN };
+enum md_gpu_role {
+    MD_GPU_FREE,
+    MD_GPU_OXYGEN,
+    MD_GPU_HYDROGEN,
+    MD_GPU_HELD /* in a cluster, which CONSTRAIN moves */
+};
 
 enum md_gpu_fault_kind {
     MD_GPU_FAULT_NONE,
-    MD_GPU_FAULT_MOVE,     /* an atom would move too far */
-    MD_GPU_FAULT_WATER,    /* a water cannot be constrained */
-    MD_GPU_FAULT_POSITION, /* an element is nowhere */
-    MD_GPU_FAULT_SITE      /* an element is of no known kind */
+    MD_GPU_FAULT_MOVE,       /* an atom would move too far */
+    MD_GPU_FAULT_WATER,      /* a water cannot be constrained */
+    MD_GPU_FAULT_CONSTRAINT, /* two atoms cannot, to a distance of move_nm */
+    MD_GPU_FAULT_POSITION,   /* an element is nowhere */
+    MD_GPU_FAULT_SITE        /* an element is of no known kind */
 };
 
 /* The first thing to go wrong since the last look. */
 struct md_gpu_fault {
     uint32_t claimed, kind;
-    uint32_t element;
+    uint32_t element, other;
     int32_t site;
     double move_nm, x[3], v[3], f[3];
 };
@@ -88,6 +101,19 @@ struct md_gpu_fault {
 struct md_gpu_water {
     double o_nm, h_nm, half_hh_nm, inverse_o, inverse_hh, h_share, h_over_o;
     double largest_move2, least_normal, mass_h_u;
+};
+
+/* An atom's place in a term: atom `slot` of it. */
+struct md_gpu_share {
+    int32_t term, kind, slot;
+};
+
+/* A cluster of constraints in a home molecule: its first atom, its number in the tables, and where
+ * its scratch begins. */
+struct md_gpu_cluster {
+    uint32_t first;
+    int32_t cluster;
+    uint64_t scratch;
 };
 
 struct md_gpu_args {
@@ -105,6 +131,13 @@ struct md_gpu_args {
     const int32_t *site_type;
     const double *site_charge, *site_mass;
     const float *lj; /* [type_count][type_count][2]: 6 c6, 12 c12 */
+
+    const struct md_term *terms; /* of all molecule kinds */
+    const struct md_gpu_share *shares;
+    const int32_t *share_start;              /* [site_count + 1] */
+    struct md_constraint_tables constraints; /* likewise of all kinds */
+    const struct md_gpu_cluster *clusters;
+    double *scratch;
 
     float cutoff2, coulomb, krf, crf, shift6, shift12;
     double exact_cutoff2, exact_coulomb, exact_krf, exact_crf;

@@ -21,7 +21,11 @@ int md_gpu_pair_forces(struct md_rank *rank, bool want)
 
 int md_gpu_home_forces(struct md_rank *rank, bool want)
 {
-    return md_gpu_launch(rank->gpu, MD_GPU_HOME, want, rank->gpu->args.home_count);
+    struct md_gpu *gpu = rank->gpu;
+    int error = md_gpu_launch(gpu, MD_GPU_HOME, want, gpu->args.home_count);
+    if (error || !gpu->bonded)
+        return error;
+    return md_gpu_launch(gpu, MD_GPU_BONDED, want, gpu->args.home_count);
 }
 
 int md_gpu_move(struct md_rank *rank, double v_scale, uint32_t choice)
@@ -34,7 +38,8 @@ int md_gpu_move(struct md_rank *rank, double v_scale, uint32_t choice)
             return error;
         choice |= MD_GPU_STEP_STORED;
     }
-    return md_gpu_launch(gpu, MD_GPU_STEP, choice, gpu->args.home_count);
+    int error = md_gpu_launch(gpu, MD_GPU_CONSTRAIN, choice, gpu->cluster_count);
+    return error ? error : md_gpu_launch(gpu, MD_GPU_STEP, choice, gpu->args.home_count);
 }
 
 int md_gpu_sum(struct md_rank *rank, uint32_t first, uint32_t count, double *sum)
@@ -70,7 +75,9 @@ int md_gpu_terms(struct md_rank *rank, bool moved, struct md_terms *terms)
 {
     double sum[MD_GPU_TERM_MOMENTUM];
     uint32_t first = terms ? 0 : MD_GPU_TERM_EKIN_BEFORE;
-    int error = md_gpu_sum(rank, first, MD_GPU_TERM_MOMENTUM - first, sum + first);
+    bool bonded = terms && rank->gpu->bonded;
+    uint32_t end = bonded ? MD_GPU_TERM_MOMENTUM : MD_GPU_TERM_BONDED;
+    int error = md_gpu_sum(rank, first, end - first, sum + first);
     if (error)
         return error;
     if (moved)
@@ -84,6 +91,10 @@ int md_gpu_terms(struct md_rank *rank, bool moved, struct md_terms *terms)
     memcpy(terms->virial, sum + MD_GPU_TERM_VIRIAL, sizeof terms->virial);
     memcpy(terms->force, sum + MD_GPU_TERM_FORCE, sizeof terms->force);
     terms->force_length = sum[MD_GPU_TERM_FORCE_LENGTH];
+    if (!bonded)
+        return 0;
+    memcpy(terms->bonded.term, sum + MD_GPU_TERM_BONDED, sizeof terms->bonded.term);
+    terms->bonded.coulomb14 = sum[MD_GPU_TERM_COULOMB14];
     return 0;
 }
 

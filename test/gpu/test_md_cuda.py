@@ -26,6 +26,14 @@ def test_free_atoms_and_excluded_pairs(directory):
     md_device.free_atoms_and_pairs(directory, md_device.devices()[-1])
 
 
+def test_molecules(directory):
+    md_device.molecules_are_the_cpus(directory, md_device.devices()[-1])
+
+
+def test_constraints_out_of_reach_are_refused(directory):
+    md_device.refuses_constraints_out_of_reach(directory, md_device.devices()[-1])
+
+
 def test_overlapping_atoms_are_refused(directory):
     md_device.refuses_atoms_on_top_of_each_other(directory, md_device.devices()[-1])
 

@@ -32,6 +32,14 @@ def test_free_atoms_and_excluded_pairs(directory):
     md_device.free_atoms_and_pairs(directory, PROCESSES)
 
 
+def test_molecules(directory):
+    md_device.molecules_are_the_cpus(directory, DEVICE)
+
+
+def test_constraints_out_of_reach_are_refused(directory):
+    md_device.refuses_constraints_out_of_reach(directory, DEVICE)
+
+
 def test_plain_steps_do_not_wait(directory):
     md_device.counts_no_waits_in_plain_steps(directory, PROCESSES)
 

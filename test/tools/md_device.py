@@ -13,6 +13,7 @@ import shutil
 
 import inputs
 import leat_md
+import molecules
 
 MODES = ("fused", "host", "stream", "pulse", "resident")
 DOUBLE = ("--precision", "double")
@@ -84,6 +85,37 @@ def free_atoms_and_pairs(directory, device, steps=24):
                 done = leat_md.run(directory, files, *device, *split, "--steps", length)
                 leat_md.assert_agrees(done, 3e-5 if length else 1e-5, cpu.report()["energy"],
                                       cpu.forces)
+
+
+def molecules_are_the_cpus(directory, device, steps=12):
+    """Every kind of term as it stands, then all bonds held on the way; ethanol with some of them."""
+    # A domain has to be wider than the cut-off and a molecule.
+    short = {"rcoulomb": "0.7", "rvdw": "0.7", "verlet_buffer_tolerance": "1e-6"}
+    chains = {"maker": molecules.chains, "count": 240, "width": 2.6}
+    ethanol = {"maker": molecules.alcohol}
+    for box, length, settings in ((chains, 0, {}), (chains, steps, {"constraints": "all-bonds"}),
+                                  (ethanol, steps, {"constraints": "h-bonds"})):
+        files = molecules.box(directory, changed={**short, **settings}, **box)
+        cpu = leat_md.run(directory, files, "--steps", length, *DOUBLE)
+        for ranks in (1, 2, 8):
+            done = leat_md.run(directory, files, "--steps", length, *device, "--images",
+                               *splits(ranks, "2x2x2"))
+            leat_md.assert_agrees(done, 3e-5 if length else 1e-5, cpu.report()["energy"],
+                                  cpu.forces)
+            kinetic = [run.report()["energy"]["kinetic"] for run in (done, cpu)]
+            assert abs(kinetic[0] - kinetic[1]) <= 2e-5 * kinetic[1], (done.command, kinetic)
+            bars = [run.report()["pressure_bar"] for run in (done, cpu)]
+            assert not length or abs(bars[0] - bars[1]) <= 0.2, (done.command, bars)
+
+
+def refuses_constraints_out_of_reach(directory, device):
+    """A step so long that bonds turn by more than a quarter: the error names two atoms."""
+    files = molecules.box(directory, molecules.alcohol, {"constraints": "h-bonds", "dt": "0.03"})
+    for ranks in (1, 2):
+        done = leat_md.Run(directory, files, "--steps", 20, *device, "--images", "-n", ranks,
+                           timeout=60)
+        assert done.status == 1, f"status {done.status} of {done.command}\n{done.err}"
+        assert "cannot be kept" in done.err or "cannot be constrained" in done.err, done.err
 
 
 def wide(directory, **settings):

@@ -19,6 +19,7 @@
 #include "md/gpu_list_kernels.inc"
 #include "md/gpu_force_kernels.inc"
 #include "md/gpu_move_kernels.inc"
+#include "md/gpu_molecule_kernels.inc"
 // clang-format on
 
 enum { STACK_BYTES = 64 * 1024 };
