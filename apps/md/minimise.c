@@ -51,15 +51,21 @@ static int reserve(struct descent *descent)
     return 0;
 }
 
+static void remember(struct descent *descent)
+{
+    if (descent->best_nm)
+        memcpy(descent->best_nm, descent->rank->domain.atoms.x_nm,
+               values(descent) * sizeof *descent->best_nm);
+}
+
 // Molecules to their ranks; the coordinates at hand have to be the lowest point's.
 static int partition(struct descent *descent)
 {
     int error = md_domain_partition(descent->rank);
     if (!error)
         error = md_agree(descent->rank, reserve(descent));
-    if (!error && descent->best_nm)
-        memcpy(descent->best_nm, descent->rank->domain.atoms.x_nm,
-               values(descent) * sizeof *descent->best_nm);
+    if (!error)
+        remember(descent);
     return error;
 }
 
@@ -111,7 +117,7 @@ static int project(struct descent *descent)
 static void keep(struct descent *descent, double most_force)
 {
     struct md_domain *domain = &descent->rank->domain;
-    memcpy(descent->best_nm, domain->atoms.x_nm, values(descent) * sizeof *descent->best_nm);
+    remember(descent);
     memcpy(domain->atoms.v_nm_ps, domain->scratch, values(descent) * sizeof *domain->scratch);
     descent->potential = descent->rank->energy.potential;
     descent->most_force = most_force;

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +37,8 @@ static void name_atoms(struct box *box)
     static const char *const residues[SITES] = {"HED", "HED", "TAI", "TAI",
                                                 "SOL", "SOL", "SOL", "NA"};
     for (int i = 0; i < SITES; i++) {
-        strcpy(box->atoms[i].residue_name, residues[i]);
-        strcpy(box->atoms[i].name, "X");
+        snprintf(box->atoms[i].residue_name, sizeof box->atoms[i].residue_name, "%s", residues[i]);
+        snprintf(box->atoms[i].name, sizeof box->atoms[i].name, "%s", "X");
         int type = i < 4 ? 0 : i < 7 ? 1 : 2;
         box->sites[i] = (struct md_site){.molecule_type = type, .index = i - box->first_site[type]};
     }
@@ -75,7 +76,7 @@ static int enter(void **state)
     box->system.site_count = SITES;
     box->system.first_site = box->first_site;
     box->system.settings.remove_com = true;
-    strcpy(box->system.settings.file, "test.mdp");
+    snprintf(box->system.settings.file, sizeof box->system.settings.file, "%s", "test.mdp");
     name_atoms(box);
     *state = box;
     return 0;
@@ -91,7 +92,8 @@ static int group(struct box *box, int count, const char *const *names)
 {
     box->system.settings.group_count = count;
     for (int g = 0; g < count; g++)
-        strcpy(box->system.settings.group_name[g], names[g]);
+        snprintf(box->system.settings.group_name[g], sizeof box->system.settings.group_name[g],
+                 "%s", names[g]);
     memset(box->system.group_degrees, 0x5a, sizeof box->system.group_degrees);
     return md_system_group(&box->system);
 }

@@ -41,7 +41,8 @@ static void fill(struct box *box)
         box->id[i] = i;
         box->oxygen[i / 3] = 3 * (i / 3);
         box->mass[i] = part == 0 ? 15.9994 : 1.008;
-        box->x[3 * i] = 0.4 * (i / 3) + (part == 0 ? 0.0 : (part - 1.5) * hh);
+        int water = i / 3;
+        box->x[3 * i] = 0.4 * water + (part == 0 ? 0.0 : (part - 1.5) * hh);
         box->x[3 * i + 1] = part == 0 ? 0.0 : height;
     }
     for (int k = 0; k < VALUES; k++)
