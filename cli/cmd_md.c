@@ -48,6 +48,7 @@ enum {
     OPTION_CHECKPOINT,
     OPTION_EVERY,
     OPTION_RESTART,
+    OPTION_CHECK,
     OPTION_ORACLE,
     OPTION_PRECISION,
     OPTION_DEVICE,
@@ -111,6 +112,10 @@ static const struct option_row rows[] = {
     {OPTION_RESTART, "restart", "FILE",
      "go on from a checkpoint of the same input to the same last step; to the bit on as many "
      "ranks"},
+    {OPTION_CHECK, "check", "STEPS",
+     "compare every rank's ghosts, pairs and forces with brute force, every so many steps (10) or "
+     "at "
+     "those of a list (0,10,25); for small systems, on the CPU"},
     {OPTION_ORACLE, "oracle", NULL,
      "evaluate the coordinates by all pairs in double precision on one rank; no steps"},
     {OPTION_PRECISION, "precision", "mixed|double",
@@ -271,6 +276,12 @@ static void read_value(struct option_reader *reader, struct md_request *request)
         break;
     case OPTION_STEPS:
         options_integer(reader, 0, 2147483647, &request->steps);
+        break;
+    case OPTION_CHECK:
+        if (strchr(reader->value, ','))
+            options->check_steps = reader->value;
+        else
+            options_integer(reader, 1, 2147483647, &request->check_every);
         break;
     case OPTION_EVERY:
         options_integer(reader, 0, 2147483647, &request->checkpoint_every);
@@ -444,6 +455,7 @@ static int parse(int argc, char **argv, struct md_request *request)
     if (reader.exit_status < 0 && options_no_operands(&reader))
         reader.exit_status = check(&reader, request);
     request->options.steps = request->steps;
+    request->options.check_every = request->check_every;
     request->options.checkpoint_every = request->checkpoint_every;
     request->options.define = request->define;
     request->options.include_dirs = request->include_dirs;

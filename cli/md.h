@@ -13,7 +13,7 @@
 struct md_request {
     struct md_options options;
     bool rank_threads;
-    int rank_count, steps, checkpoint_every;
+    int rank_count, steps, checkpoint_every, check_every;
     const char *cuda; /* as leat_open takes it */
     char *define, *include_dirs;
     struct md_lammps lammps;

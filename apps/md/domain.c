@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "md/checkpoint.h"
+#include "md/halo_check.h"
 #include "md/md.h"
 
 #include <errno.h>
@@ -547,6 +548,8 @@ int md_domain_partition(struct md_rank *rank)
     error = md_agree(rank, error);
     if (!error)
         md_skin_begin(rank);
+    if (!error)
+        md_halo_check_begin(rank);
     md_clock_lap(&rank->clock, PHASE_LIST);
     return error;
 }

@@ -125,6 +125,15 @@ static void add_in_units(json_t *root, const struct md_report *report)
         json_object_set_new(root, "energy_per_atom", energies(energy, 1.0 / (double)report->atoms));
 }
 
+static json_t *checked(const struct md_halo_checked *checked)
+{
+    if (!checked->steps)
+        return json_null();
+    return json_pack("{s:I, s:I, s:I, s:I}", "steps", (json_int_t)checked->steps, "ghosts",
+                     (json_int_t)checked->ghosts, "pairs", (json_int_t)checked->pairs,
+                     "unseen_pairs", (json_int_t)checked->unseen);
+}
+
 static void add_results(json_t *root, const struct md_report *report)
 {
     const struct md_energy *energy = &report->energy;
@@ -133,6 +142,7 @@ static void add_results(json_t *root, const struct md_report *report)
     add_in_units(root, report);
     json_object_set_new(root, "virial",
                         energy->has_pressure ? matrix(energy->virial) : json_null());
+    json_object_set_new(root, "checked", checked(&report->checked));
     json_object_set_new(root, "net_force", vector(energy->net_force, 3));
     if (report->has_minimum)
         json_object_set_new(root, "minimisation",

@@ -6,6 +6,7 @@
  *     domain.c   partition: who has, who sees what local.c    topology of the atoms at hand
  *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
  *     energy.c   sums over ranks, watches          output.c   files
+ *     halo_check.h halos against brute force
  *     files.h    files while it goes           energies.c energies as a table
  *     checkpoint.h  to go on from
  *     minimise.c steepest descent
@@ -113,6 +114,7 @@ struct md_rank {
     struct md_together together;
     struct md_clock clock;
     struct md_files files;
+    struct md_halo_check *check; /* --check; NULL: none */
     int64_t step;                         /* that is being made */
     double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after; of
                                            * velocity Verlet both are the full step's */

@@ -43,6 +43,8 @@ struct md_options {
     const char *trajectory;           /* .gro or else .trr, or NULL */
     const char *checkpoint, *restart; /* NULL: none is written, or the run begins anew */
     int64_t checkpoint_every;         /* steps; 0: at the end only */
+    int64_t check_every;              /* steps from one check of the halos to the next; 0: none */
+    const char *check_steps;          /* or a list of them, "0,10,25"; NULL: none */
     bool oracle, stats, json;
 };
 

@@ -148,6 +148,8 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
         path->bytes = word[WORD_BYTES + r];
         path->operations = word[WORD_OPERATIONS + r];
     }
+    if (md_halo_check_sum(rank))
+        report->checked = *md_halo_check_sum(rank);
     report->has_counts = rank->options->stats;
     report->counts =
         (struct md_counts){word[WORD_COUNTS], word[WORD_COUNTS + 1], word[WORD_COUNTS + 2],
@@ -206,6 +208,20 @@ static void print_energies(const struct md_report *report, FILE *stream)
     if (report->has_drift)
         fprintf(stream, "  %-14s %18.3e %s/%s/atom\n", "drift", report->drift, units->energy,
                 units->time);
+}
+
+static void print_check(const struct md_report *report, FILE *stream)
+{
+    const struct md_halo_checked *checked = &report->checked;
+    fprintf(
+        stream,
+        "\nchecked at %lld step%s by brute force: %lld ghosts, each once and in place; %lld pairs, "
+        "each on one rank; the forces of all pairs\n",
+        (long long)checked->steps, checked->steps == 1 ? "" : "s", (long long)checked->ghosts,
+        (long long)checked->pairs);
+    if (checked->unseen)
+        fprintf(stream, "%lld pairs had come within the cut-off from beyond the list\n",
+                (long long)checked->unseen);
 }
 
 static void print_times(const struct md_report *report, FILE *stream)
@@ -272,6 +288,8 @@ void md_report_text(const struct md_report *report, FILE *stream)
                 report->steps == 1 ? "" : "s", report->dt_ps * units->time_out, units->time);
     fprintf(stream, "\n");
     print_energies(report, stream);
+    if (report->checked.steps)
+        print_check(report, stream);
     if (report->has_time)
         print_times(report, stream);
     if (report->path_count)

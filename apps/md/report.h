@@ -5,6 +5,7 @@
 #ifndef MD_REPORT_H
 #define MD_REPORT_H
 
+#include "md/halo_check.h"
 #include "md/md.h"
 
 #include <stdbool.h>
@@ -39,6 +40,7 @@ struct md_report {
     double median_us, phase_us[PHASE_COUNT], ns_per_day;
     int path_count;
     struct md_path path[LEAT_PATH_ROWS];
+    struct md_halo_checked checked; /* of no steps: nothing has been checked */
     bool has_counts;
     struct md_counts counts;
 };

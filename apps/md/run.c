@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/signal.h"
+#include "md/halo_check.h"
 #include "md/md.h"
 #include "md/progress.h"
 #include "md/report.h"
@@ -87,6 +88,9 @@ static int set_up(struct md_rank *rank)
     if (error)
         return error;
     drop_input(rank);
+    error = md_agree(rank, md_halo_check_open(rank));
+    if (error)
+        return error;
     error = rank->options->restart ? md_go_on(rank) : md_start(rank);
     return error ? error : md_agree_on_files(rank, md_files_open(rank));
 }
@@ -197,6 +201,7 @@ int md_run_rank(leat_job *job, const struct md_options *options)
     md_gpu_close(rank); // its memory is the job's
     leat_close(job, error ? detail : NULL);
     md_together_end(&rank->together);
+    md_halo_check_close(rank);
     bool unsupported = rank->unsupported;
     free(rank);
     return exit_status(error, unsupported);

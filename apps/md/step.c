@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "md/checkpoint.h"
+#include "md/halo_check.h"
 #include "md/md.h"
 
 #include <string.h>
@@ -62,7 +63,7 @@ static bool ends_run(const struct md_rank *rank, int64_t step)
 {
     return wants_energy(rank, step) || couples_next(rank, step) || stops_centre(rank, step) ||
            starts_list(rank, step + 1) || rank->system.skin_nm > 0.0 ||
-           md_trajectory_wants(rank, step);
+           md_trajectory_wants(rank, step) || md_halo_check_due(rank, step);
 }
 
 static bool is_verlet(const struct md_rank *rank)
@@ -341,7 +342,9 @@ static int run_halo(struct md_rank *rank, struct run *run, bool refresh)
                       .while_forward = while_forward,
                       .while_reverse = while_reverse};
     int error = leat_halo_run(rank->domain.halo, &step, run->count, NULL);
-    return run->error ? leat_fail(run->error, "%s", run->detail) : error;
+    if (run->error)
+        return leat_fail(run->error, "%s", run->detail);
+    return error ? error : md_halo_check(rank);
 }
 
 int md_evaluate(struct md_rank *rank, bool refresh, struct md_terms *terms)

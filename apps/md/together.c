@@ -96,6 +96,17 @@ int md_most(struct md_rank *rank, double *values, int count)
     return reduce(rank, values, count, LEAT_MAXIMUM);
 }
 
+int md_sum_array(struct md_rank *rank, double *values, uint64_t count)
+{
+    leat_collective_options sum = {.kind = LEAT_ALLREDUCE,
+                                   .send = LEAT_IN_PLACE,
+                                   .receive = values,
+                                   .count = count,
+                                   .type = LEAT_DOUBLE,
+                                   .operation = LEAT_SUM};
+    return perform(rank, &sum, false);
+}
+
 static int tell_from(struct md_rank *rank, int root, void *data, uint64_t bytes, bool patient)
 {
     leat_collective_options tell = {

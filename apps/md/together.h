@@ -43,6 +43,10 @@ int md_sum(struct md_rank *rank, double *values, int count);
 /* Likewise by the largest over ranks, of values that are numbers or infinite. */
 int md_most(struct md_rank *rank, double *values, int count);
 
+/* The same in place, of any number of values, which belong to the job for the rest of the run when
+ * this fails. */
+int md_sum_array(struct md_rank *rank, double *values, uint64_t count);
+
 /* Everybody's verdict: the own error comes back as it is; where there is none, that of the lowest
  * rank that has one as -EREMOTEIO, with that rank's detail. Also a barrier. */
 int md_agree(struct md_rank *rank, int error);
