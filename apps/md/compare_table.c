@@ -126,10 +126,10 @@ static double pressure_allowed(const struct md_csv *table, const struct md_compa
 static void allow(const struct md_compare *result, const struct side sides[2],
                   const struct columns *columns, double *allowed)
 {
-    struct md_compare_term term[MD_CSV_COLUMNS];
+    struct md_compare_term term[MD_CSV_COLUMNS] = {0};
     const struct md_csv *b = &sides[1].table;
     double gross = NAN;
-    int terms = 0, term_of[MD_CSV_COLUMNS];
+    int terms = 0, term_of[MD_CSV_COLUMNS] = {0};
     for (int side = 0; side < 2; side++) {
         int column = md_csv_find(&sides[side].table, "coulomb_gross");
         if (column >= 0)
