@@ -6,11 +6,36 @@
 #include "md/files.h"
 
 #include "core/error.h"
+#include "md/checkpoint_format.h"
 #include "md/md.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+// What is no checkpoint is somebody's file. A damaged one is not.
+static int check_replaced(const char *path)
+{
+    unsigned char begin[MD_CHECKPOINT_BEGIN_BYTES] = {0};
+    static const unsigned char zeros[MD_CHECKPOINT_BEGIN_BYTES];
+    uint64_t head_bytes;
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return leat_fail(-EINVAL, "--checkpoint names %s, which is no regular file", path);
+    FILE *file = fopen(path, "re");
+    size_t bytes = file ? fread(begin, 1, sizeof begin, file) : 0;
+    if (file)
+        fclose(file);
+    if (bytes == 0 || memcmp(begin, zeros, sizeof begin) == 0 ||
+        md_get_head_bytes(path, begin, sizeof begin, &head_bytes) != -EINVAL)
+        return 0;
+    return leat_fail(-EEXIST,
+                     "--checkpoint names %s, which is there and is no checkpoint; name another "
+                     "file, or remove it",
+                     path);
+}
 
 int md_files_begin(struct md_rank *rank)
 {
@@ -27,6 +52,8 @@ int md_files_begin(struct md_rank *rank)
                          rank->system.settings.file);
     if (!path)
         return 0;
+    if (rank->rank == 0 && (error = check_replaced(path)) != 0)
+        return error;
     // Renaming would put a file in the place of a link to it.
     rank->files.checkpoint = realpath(path, NULL);
     if (!rank->files.checkpoint)

@@ -6,10 +6,8 @@
  *     domain.c   partition: who has, who sees what local.c    topology of the atoms at hand
  *     start.c    coordinates and velocities at 0   force.c    one evaluation of the forces
  *     energy.c   sums over ranks, watches          output.c   files
- *     halo_check.h halos against brute force
- *     files.h    files while it goes           energies.c energies as a table
- *     checkpoint.h  to go on from
- *     minimise.c steepest descent
+ *     files.h    what is written on the way    checkpoint.h to go on from
+ *     minimise.c steepest descent              halo_check.h halos against brute force
  *     together.c collectives                       report.c   what people and programs read
  *     system_share.c what rank 0 has read, to all  gpu.h      the same on a GPU
  *

@@ -23,6 +23,20 @@ static int check_output(const char *option, const char *path)
                  : 0;
 }
 
+// It is written beside itself first.
+static int check_checkpoint(const char *path)
+{
+    char beside[4096];
+    int error = check_output("--checkpoint", path);
+    if (error || !path)
+        return error;
+    snprintf(beside, sizeof beside, "%s.tmp", path);
+    error = leat_check_writable(beside);
+    return error ? leat_fail(error, "--checkpoint needs %s, which cannot be written: %s", beside,
+                             strerror(-error))
+                 : 0;
+}
+
 int md_check_outputs(const struct md_options *options)
 {
     int error = check_output("--out", options->out);
@@ -32,7 +46,7 @@ int md_check_outputs(const struct md_options *options)
         error = check_output("--energies", options->energies);
     if (!error)
         error = check_output("--trajectory", options->trajectory);
-    return error ? error : check_output("--checkpoint", options->checkpoint);
+    return error ? error : check_checkpoint(options->checkpoint);
 }
 
 static int make_room(struct md_rank *rank)

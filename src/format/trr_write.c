@@ -37,10 +37,13 @@ static unsigned char *put_real(bool is_double, unsigned char *to, double value)
 int trr_lay_out(const struct trr_frame *frame, struct trr_layout *layout)
 {
     unsigned int real = frame->is_double ? 8 : 4;
-    if (frame->atom_count < 0 || frame->atom_count > INT32_MAX / (3 * (int64_t)real))
-        return leat_fail(-EOVERFLOW, "a TRR frame holds at most %d atoms in %s precision, not %lld",
-                         INT32_MAX / (3 * (int)real), frame->is_double ? "double" : "single",
-                         (long long)frame->atom_count);
+    int64_t most = INT32_MAX / (3 * (int64_t)real);
+    if (!frame->has_x && !frame->has_v && !frame->has_f)
+        most = INT32_MAX;
+    if (frame->atom_count < 0 || frame->atom_count > most)
+        return leat_fail(
+            -EOVERFLOW, "a TRR frame holds at most %lld atoms in %s precision, not %lld",
+            (long long)most, frame->is_double ? "double" : "single", (long long)frame->atom_count);
     if (frame->step < 0 || frame->step > INT32_MAX)
         return leat_fail(-EOVERFLOW, "step %lld: a TRR frame has room for steps up to %d",
                          (long long)frame->step, INT32_MAX);

@@ -192,6 +192,23 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(directory):
     assert done.status == 1 and "neither run.cpt nor run.cpt.prev" in done.err, done.err
 
 
+def test_what_is_no_checkpoint_is_not_replaced(directory):
+    files = small(directory)
+    mine = pathlib.Path(directory) / "mine.txt"
+    for content in ("a day's work\n", "a day's work\n" * 100):
+        mine.write_text(content, encoding="utf-8")
+        done = leat_md.Run(directory, files, "-n", 2, "--checkpoint", mine)
+        assert done.status == 1 and "is no checkpoint; name another" in done.err, done.err
+        assert mine.read_text(encoding="utf-8") == content
+    pipe = pathlib.Path(directory) / "pipe"
+    os.mkfifo(pipe)
+    done = leat_md.Run(directory, files, "--checkpoint", pipe)
+    assert done.status == 1 and "no regular file" in done.err and pipe.is_fifo(), done.err
+    mine.write_bytes(b"")
+    assert leat_md.Run(directory, files, "-n", 2, "--checkpoint", mine).status == 0
+    assert mine.stat().st_size > 1000
+
+
 def test_another_input_is_refused_by_name(directory):
     gro, top, mdp = coupled(directory)
     halves = fresh(directory, "halves")
