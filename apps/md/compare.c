@@ -20,7 +20,10 @@
 
 bool md_compare_same_bits(double a, double b)
 {
-    return memcmp(&a, &b, sizeof a) == 0;
+    uint64_t bits[2];
+    memcpy(&bits[0], &a, sizeof a);
+    memcpy(&bits[1], &b, sizeof b);
+    return bits[0] == bits[1];
 }
 
 static bool is_allowed(const struct md_compare *result, double difference, bool same,

@@ -106,10 +106,10 @@ void md_halo_check_close(struct md_rank *rank)
     struct md_halo_check *check = rank->check;
     if (!check)
         return;
-    void *arrays[] = {
-        check->steps,    check->all,       check->listed,     check->first,        check->molecule,
-        check->view.id,  check->view.x_nm, check->view.zone,  check->view.f,       check->place,
-        check->f_wanted, check->f_gross,   check->wanted.key, check->computed.key, check};
+    void *arrays[] = {check->steps,      check->all,          check->listed,    check->first,
+                      check->molecule,   check->view.id,      check->view.x_nm, check->view.zone,
+                      check->view.f,     check->place,        check->f_wanted,  check->f_gross,
+                      check->wanted.key, check->computed.key, check->built.key, check};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     rank->check = NULL;
@@ -234,14 +234,15 @@ static bool check_owners(struct md_rank *rank)
     int64_t wrong = 0, first = 0;
     check->fresh = true;
     for (int64_t atom = 0; atom < rank->system.atom_count; atom++) {
-        const double *x = md_all(check, atom, ALL_X);
+        const double *x = md_all(check, atom, ALL_X), *listed = md_all(check, atom, ALL_LISTED);
         bool right = *md_all(check, atom, ALL_COUNT) == 1.0;
         // Within the box at a partition, and not far from it since.
-        for (int d = 0; d < 3; d++)
+        for (int d = 0; d < 3; d++) {
             right = right && fabs(x[d]) < 1e3 * rank->system.box_nm[d][d];
+            check->fresh &= x[d] == listed[d];
+        }
         if (!right && wrong++ == 0)
             first = atom;
-        check->fresh &= memcmp(x, md_all(check, atom, ALL_LISTED), 3 * sizeof *x) == 0;
     }
     const double *x = md_all(check, first, ALL_X);
     if (wrong && rank->rank == 0)
@@ -266,24 +267,35 @@ static int add_up(struct md_rank *rank)
     return 0;
 }
 
+static int verdict(const struct md_rank *rank, int error)
+{
+    const struct md_halo_check *check = rank->check;
+    char more[64] = "";
+    if (!check->faults)
+        return error;
+    if (check->faults > 1)
+        snprintf(more, sizeof more, "; and %lld more", (long long)check->faults - 1);
+    return leat_fail(-EBADMSG, "check of rank %d: %s%s", rank->rank, check->fault, more);
+}
+
 int md_halo_check_judge(struct md_rank *rank, const struct md_halo_view *view)
 {
     struct md_halo_check *check = rank->check;
     int error = 0;
+    int64_t unseen = check->sum.unseen;
     check->faults = check->ghosts = check->pairs = check->unseen = 0;
     if (check_owners(rank)) {
         md_halo_check_atoms(rank, view);
         // Pairs with a wrong ghost are wrong too, and say less.
         error = check->faults ? 0 : md_halo_check_pairs(rank, view);
     }
-    if (check->faults) {
-        char more[64] = "";
-        if (check->faults > 1)
-            snprintf(more, sizeof more, "; and %lld more", (long long)check->faults - 1);
-        error = leat_fail(-EBADMSG, "check of rank %d: %s%s", rank->rank, check->fault, more);
-    }
-    error = md_agree(rank, error);
-    return error ? error : add_up(rank);
+    error = md_agree(rank, verdict(rank, error));
+    if (!error)
+        error = add_up(rank);
+    if (error || check->sum.unseen > unseen)
+        return error;
+    md_halo_check_forces(rank, view);
+    return md_agree(rank, verdict(rank, 0));
 }
 
 int md_halo_check(struct md_rank *rank)

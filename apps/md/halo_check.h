@@ -8,8 +8,9 @@
  *
  * A pair belongs to the rank whose domain is the lower of its two in every dimension (eighth
  * shell). After a partition the rank needs each atom of its pairs within the list cut-off, at that
- * image; in later steps the pairs within the cut-off are looked for, and those that were beyond the
- * list cut-off at the partition are counted as unseen, which verlet-buffer-tolerance allows.
+ * image; in later steps the pairs within the cut-off are looked for. Those that were beyond the
+ * list cut-off at the partition, or that an inner list has pruned, are counted as unseen, which
+ * verlet-buffer-tolerance allows; forces are compared where there are none.
  */
 #ifndef MD_HALO_CHECK_H
 #define MD_HALO_CHECK_H

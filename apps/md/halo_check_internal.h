@@ -35,7 +35,7 @@ struct md_halo_check {
     struct md_place_of_atom *place; /* [place_count] of the elements, sorted */
     int place_count;
     double *f_wanted, *f_gross; /* [3 * home_count], [home_count]: sums of |force| a pair */
-    struct md_pair_keys wanted, computed;
+    struct md_pair_keys wanted, computed, built;
     bool fresh; /* nothing has moved since the partition */
     struct md_halo_checked sum;
     int64_t ghosts, pairs, unseen; /* of this rank, in this check */
@@ -72,5 +72,7 @@ int md_halo_find(const struct md_halo_check *check, int64_t atom, const int n[3]
 void md_halo_check_atoms(struct md_rank *rank, const struct md_halo_view *view);
 /* -ENOMEM. */
 int md_halo_check_pairs(struct md_rank *rank, const struct md_halo_view *view);
+/* Where no pair is unseen on any rank: its force would be missing. */
+void md_halo_check_forces(struct md_rank *rank, const struct md_halo_view *view);
 
 #endif

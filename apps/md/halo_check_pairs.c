@@ -25,7 +25,8 @@ struct search {
     const struct md_halo_view *view;
     double reach_nm, cutoff_nm, shortest_nm; // the last: of cut-off and what is certainly within
     double inverse_edge[3];
-    int own[3]; // this rank's domain
+    struct md_pair_keys *found; // where pairs of the list go
+    int own[3];                 // this rank's domain
     int error;
 };
 
@@ -103,18 +104,13 @@ static void set_distance(const struct search *search, int words, struct pair *pa
     }
 }
 
-// Beyond the list cut-off when the list was made, or so near to the cut-off that an inner list,
-// made since then, may not have it: nobody has to have seen it.
+// Beyond the list cut-off when the list was made: nobody has to have seen it.
 static bool is_excused(const struct search *search, const struct pair *pair)
 {
-    const struct md_system *system = &search->rank->system;
     struct pair listed = *pair;
-    double list_nm = system->list_nm * (1.0 - ROUNDING);
+    double list_nm = search->rank->system.list_nm * (1.0 - ROUNDING);
     if (search->check->fresh)
         return false;
-    if (system->inner_calls > 0 &&
-        sqrt(pair->r2) > search->cutoff_nm - (system->inner_nm - search->cutoff_nm))
-        return true;
     set_distance(search, ALL_LISTED, &listed);
     return listed.r2 > list_nm * list_nm;
 }
@@ -227,8 +223,7 @@ static void add_forces(struct search *search, const struct pair *pair)
     double gross = r * (fabs(qq) * (sqrt(inverse2) * inverse2 + 2.0 * interaction->krf) +
                         (12.0 * interaction->c12[at] * inverse6 + 6.0 * interaction->c6[at]) *
                             inverse6 * inverse2);
-    bool unsure = r > search->shortest_nm || is_excused(search, pair);
-    double allowed = part * gross + (unsure ? fabs(f_over_r) * r : 0.0);
+    double allowed = part * gross + (r > search->shortest_nm ? fabs(f_over_r) * r : 0.0);
     bool within = r < search->cutoff_nm;
     add_force(search, pair->a, within ? f_over_r : 0.0, pair->d, 1.0, allowed);
     add_force(search, pair->b, within ? f_over_r : 0.0, pair->d, -1.0, allowed);
@@ -326,7 +321,28 @@ static void visit(void *user, int i, int j, const double offset_nm[3])
         md_halo_fault(search->check, "an excluded pair is computed: %s", text);
         return;
     }
-    push(search, &search->check->computed, &pair);
+    push(search, search->found, &pair);
+}
+
+static void sort(struct md_pair_keys *keys)
+{
+    if (keys->count)
+        qsort(keys->key, (size_t)keys->count, sizeof *keys->key, by_key);
+}
+
+static void find_computed(struct search *search)
+{
+    struct md_halo_check *check = search->check;
+    const struct md_rank *rank = search->rank;
+    search->found = &check->computed;
+    md_list_visit(rank->domain.list, false, visit, search);
+    // At a partition the inner list is pruned of nothing that is near.
+    search->found = &check->built;
+    if (!check->fresh && rank->system.inner_calls > 0)
+        md_list_visit(rank->domain.list, true, visit, search);
+    sort(&check->wanted);
+    sort(&check->computed);
+    sort(&check->built);
 }
 
 static void tell(struct search *search, uint64_t key, const char *what)
@@ -337,6 +353,21 @@ static void tell(struct search *search, uint64_t key, const char *what)
     set_distance(search, ALL_X, &pair);
     describe(search, &pair, text);
     md_halo_fault(search->check, "%s: %s", what, text);
+}
+
+static void tell_missing(struct search *search, uint64_t key)
+{
+    const struct md_pair_keys *built = &search->check->built;
+    struct pair pair;
+    open_key(key, &pair);
+    set_distance(search, ALL_X, &pair);
+    // An inner list may have pruned it since.
+    bool pruned =
+        built->count && bsearch(&key, built->key, (size_t)built->count, sizeof *built->key, by_key);
+    if (pruned || is_excused(search, &pair))
+        search->check->unseen++;
+    else
+        tell(search, key, "a pair of this rank's is not computed");
 }
 
 // A pair that only the clusters brought along.
@@ -353,19 +384,11 @@ static void compare_pairs(struct search *search)
 {
     struct md_pair_keys *wanted = &search->check->wanted, *computed = &search->check->computed;
     int64_t w = 0, c = 0;
-    qsort(wanted->key, (size_t)wanted->count, sizeof *wanted->key, by_key);
-    qsort(computed->key, (size_t)computed->count, sizeof *computed->key, by_key);
     while (w < wanted->count || c < computed->count) {
         bool only_wanted =
             c == computed->count || (w < wanted->count && wanted->key[w] < computed->key[c]);
         if (only_wanted) {
-            struct pair pair;
-            open_key(wanted->key[w], &pair);
-            set_distance(search, ALL_X, &pair);
-            if (is_excused(search, &pair))
-                search->check->unseen++;
-            else
-                tell(search, wanted->key[w], "a pair of this rank's is not computed");
+            tell_missing(search, wanted->key[w]);
             w++;
             continue;
         }
@@ -381,17 +404,16 @@ static void compare_pairs(struct search *search)
     search->check->pairs = wanted->count;
 }
 
-static void compare_forces(struct search *search)
+void md_halo_check_forces(struct md_rank *rank, const struct md_halo_view *view)
 {
-    const struct md_halo_check *check = search->check;
-    const struct md_halo_view *view = search->view;
+    struct md_halo_check *check = rank->check;
     for (int i = 0; i < view->home_count; i++) {
         const double *f = view->f + 3 * (size_t)i, *wanted = check->f_wanted + 3 * (size_t)i;
         double off2 = 0.0;
         for (int d = 0; d < 3; d++)
             off2 += (f[d] - wanted[d]) * (f[d] - wanted[d]);
         if (!(sqrt(off2) <= check->f_gross[i] + 1e-9))
-            md_halo_fault(search->check,
+            md_halo_fault(check,
                           "the pairs' force on atom %lld is (%.9g %.9g %.9g) kJ/mol/nm once all "
                           "shares are home, and (%.9g %.9g %.9g) by all pairs",
                           (long long)view->id[i] + 1, f[0], f[1], f[2], wanted[0], wanted[1],
@@ -414,7 +436,7 @@ int md_halo_check_pairs(struct md_rank *rank, const struct md_halo_view *view)
     md_halo_domain(rank, rank->rank, NULL, search.own);
     for (int d = 0; d < 3; d++)
         search.inverse_edge[d] = 1.0 / rank->system.box_nm[d][d];
-    check->wanted.count = check->computed.count = 0;
+    check->wanted.count = check->computed.count = check->built.count = 0;
     memset(check->f_wanted, 0, 3 * (size_t)view->home_count * sizeof *check->f_wanted);
     memset(check->f_gross, 0, (size_t)view->home_count * sizeof *check->f_gross);
     for (int64_t a = 0; a < rank->system.atom_count && !search.error; a++)
@@ -422,10 +444,9 @@ int md_halo_check_pairs(struct md_rank *rank, const struct md_halo_view *view)
             struct pair pair = {.a = a, .b = b};
             look_at_images(&search, &pair);
         }
-    md_list_visit(rank->domain.list, visit, &search);
+    find_computed(&search);
     if (search.error)
         return search.error;
     compare_pairs(&search);
-    compare_forces(&search);
     return 0;
 }

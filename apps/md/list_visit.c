@@ -38,13 +38,27 @@ static void visit_clusters(const struct visit *visit, const struct md_row *row, 
         }
 }
 
-void md_list_visit(const struct md_list *list, md_list_visitor *visitor, void *user)
+// All that was built, in a share.
+static void built_rows(const struct md_part_list *part, int share, struct md_rows *rows)
+{
+    const struct md_share *own = &part->shares[share];
+    *rows = (struct md_rows){0};
+    if (own->row_end > own->row_begin)
+        *rows = (struct md_rows){(struct md_row *)part->made.rows.data + own->row_begin,
+                                 part->made.j.data, part->made.mask.data,
+                                 own->row_end - own->row_begin};
+}
+
+void md_list_visit(const struct md_list *list, bool built, md_list_visitor *visitor, void *user)
 {
     const struct visit visit = {list, visitor, user};
     for (int part = 0; part < 2; part++)
         for (int share = 0; share < list->thread_count; share++) {
             struct md_rows rows;
-            md_list_rows(list, (enum md_part)part, share, &rows);
+            if (built)
+                built_rows(&list->parts[part], share, &rows);
+            else
+                md_list_rows(list, (enum md_part)part, share, &rows);
             for (size_t k = 0; k < rows.row_count; k++) {
                 const struct md_row *row = &rows.row[k];
                 for (int j = 0; j < row->count; j++)

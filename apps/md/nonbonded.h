@@ -114,10 +114,10 @@ void md_list_home_end(struct md_list *list, void *f, struct md_pair_output *outp
 /* What the loops run over, for reports: [0] cluster pairs, [1] atom pairs in them. */
 void md_list_size(const struct md_list *list, enum md_part part, int64_t counts[2]);
 
-/* Calls for each pair of atoms that the next evaluation of both parts looks at, also beyond the
- * cut-off, unless it prunes the list first: their distance is x_i - x_j + offset. */
+/* Calls for each pair of atoms that the last evaluation of both parts looked at, also beyond the
+ * cut-off; with `built` for each of the whole list. Their distance is x_i - x_j + offset. */
 typedef void md_list_visitor(void *user, int i, int j, const double offset_nm[3]);
-void md_list_visit(const struct md_list *list, md_list_visitor *visitor, void *user);
+void md_list_visit(const struct md_list *list, bool built, md_list_visitor *visitor, void *user);
 
 /* Name of the inner loop chosen for this CPU: "avx512", "avx2", "sse2", "plain". */
 const char *md_list_kernel(const struct md_list *list);
