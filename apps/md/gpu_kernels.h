@@ -36,7 +36,7 @@ enum {
     X(PAIRS, g_pairs, 1)             /* slots: forces */                                           \
     X(PAIRS_TERMS, g_pairs_terms, 1) /* slots: forces and terms */                                 \
     X(HOME, g_home, 0)               /* home atoms: forces in double; choice 1: and terms */       \
-    X(BONDED, g_bonded, 0)           /* home atoms: adds to HOME's forces; choice 1: and terms */  \
+    X(BONDED, g_add_bonded, 0)       /* home atoms: adds to HOME's forces; choice 1: and terms */  \
     X(CONSTRAIN, g_constrain, 0)     /* clusters: STEP of the atoms in them */                     \
     X(STEP, g_step, 0)               /* home atoms: forces and move; choice: enum md_gpu_step */   \
     X(MOMENTUM, g_momentum, 0)       /* home atoms: terms */                                       \

@@ -112,7 +112,7 @@ struct md_rank {
     struct md_together together;
     struct md_clock clock;
     struct md_files files;
-    struct md_halo_check *check; /* --check; NULL: none */
+    struct md_halo_check *check;          /* --check; NULL: none */
     int64_t step;                         /* that is being made */
     double ekin_before[9], ekin_after[9]; /* this rank's, half a step before and after; of
                                            * velocity Verlet both are the full step's */
