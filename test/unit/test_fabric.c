@@ -17,6 +17,7 @@
 #include "transport/fabric_wire.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { ARENA_FIRST = 4096, ARENA_BYTES = 65536, RANKS = 8 };
