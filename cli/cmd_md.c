@@ -278,7 +278,7 @@ static void read_value(struct option_reader *reader, struct md_request *request)
         options_integer(reader, 0, 2147483647, &request->steps);
         break;
     case OPTION_CHECK:
-        if (strchr(reader->value, ','))
+        if (strchr(reader->value, ',') || strcmp(reader->value, "0") == 0)
             options->check_steps = reader->value;
         else
             options_integer(reader, 1, 2147483647, &request->check_every);
