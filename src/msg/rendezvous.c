@@ -195,8 +195,11 @@ static void step_copy(struct msg_engine *engine, struct msg_request *request)
 static bool scattered(const struct msg_engine *engine, const struct msg_request *request)
 {
     void *at;
-    return !engine->mapped && request->data.layout &&
-           msg_layout_piece(&request->data, 0, &at) < engine->tuning.direct_bytes;
+    if (engine->mapped || !request->data.layout)
+        return false;
+    // A piece function that gives nothing is found out by the get.
+    uint64_t together = msg_layout_piece(&request->data, 0, &at);
+    return together && together < engine->tuning.direct_bytes;
 }
 
 static void choose(struct msg_engine *engine, struct msg_request *request)
