@@ -47,7 +47,8 @@ def test_a_full_disk_is_named(directory):
         assert done.status == 1 and "/dev/full: at byte 0: No space left" in done.err, done.err
 
 
-PACES = {"nstlist": 10, "nstxout": 8, "nstvout": 12, "nstfout": 18, "nstcalcenergy": 10}
+PACES = {"nstlist": "10", "nstxout": "8", "nstvout": "12", "nstfout": "18",
+         "nstcalcenergy": "10"}
 
 
 def paced(directory, **changed):
@@ -57,9 +58,9 @@ def paced(directory, **changed):
 
 
 def test_frames_come_at_their_steps_and_change_nothing(directory):
-    files = paced(directory)
-    for options in (("-n", 1), ("-n", 2, "--precision", "double"),
-                    ("-n", 2, "--device", "emulated")):
+    water, argon = paced(directory), inputs.argon(directory, **PACES)
+    for options, files in ((("-n", 1), water), (("-n", 2, "--precision", "double"), water),
+                           (("-n", 2, "--device", "emulated"), argon)):
         run = (*options, "--steps", 30)
         plain = leat_md.run(directory, files, *run)
         done = leat_md.run(directory, files, *run, "--trajectory", "run.trr")

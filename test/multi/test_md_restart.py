@@ -21,13 +21,13 @@ from md_device import SUMS  # noqa: E402
 DOUBLE = ("--precision", "double")
 FILES = ("--energies", "energies.csv", "--trajectory", "run.trr", "--checkpoint", "run.cpt",
          "--checkpoint-every", 20)
+PACES = {"nstenergy": "15", "nstlist": "10", "nstxout": "7", "nstvout": "10", "nstfout": "15"}
 
 
 def coupled(directory, **changed):
     """The shipped water with a thermostat, and sums and lists each at their own pace."""
     gro, top, mdp = leat_md.water()
-    settings = {**SUMS, "nstenergy": 15, "nstlist": 10, "nstxout": 7, "nstvout": 10,
-                "nstfout": 15, **changed}
+    settings = {**SUMS, **PACES, **changed}
     return gro, top, leat_md.with_settings(mdp, pathlib.Path(directory) / "run.mdp", **settings)
 
 
@@ -89,8 +89,7 @@ def test_a_run_goes_on_in_another_mode_to_the_bit(directory):
 
 
 def test_molecules_go_on_to_the_bit(directory):
-    common = {"nstlist": "10", "nstcalcenergy": "15", "nstenergy": "15", "nstxout": "7",
-              "nstvout": "10", "nstfout": "15", "nstcomm": "6", "gen_vel": "no"}
+    common = {**PACES, "nstcalcenergy": "15", "nstcomm": "6", "gen_vel": "no"}
     groups = {"tcoupl": "v-rescale", "tc_grps": "SOL ETH", "tau_t": "0.05 0.1",
               "ref_t": "310 290", "nsttcouple": "4"}
     for changed, options in (
@@ -135,7 +134,8 @@ def test_lists_that_end_before_their_time_go_on_to_the_bit(directory):
 
 
 def test_a_run_goes_on_on_a_device_to_the_bit(directory):
-    goes_on_to_the_bit(directory, coupled(directory), ("-n", 2, "--device", "emulated"), 25, 13)
+    files = inputs.argon(directory, **{**SUMS, **PACES}, gen_vel="no")
+    goes_on_to_the_bit(directory, files, ("-n", 2, "--device", "emulated"), 25, 13)
 
 
 def test_a_run_goes_on_on_other_ranks_within_rounding(directory):
@@ -280,7 +280,7 @@ def test_killed_at_any_moment_it_goes_on(directory):
     options = ("-n", 2, "--energies", "energies.csv", "--checkpoint", "run.cpt",
                "--checkpoint-every", 10, "--steps", steps, "--forces", "forces.txt")
     straight, killed = fresh(directory, "straight"), fresh(directory, "killed")
-    assert leat_md.Run(straight, files, *options).status == 0
+    assert leat_md.Run(straight, files, *options, timeout=900).status == 0
     gro, top, mdp = map(str, files)
     command = [leat_md.leat_bin(), "md", "--gro", gro, "--top", top, "--mdp", mdp,
                *map(str, options)]
@@ -303,7 +303,7 @@ def test_killed_at_any_moment_it_goes_on(directory):
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL, error
-    done = leat_md.Run(killed, files, *options, "--restart", "run.cpt")
+    done = leat_md.Run(killed, files, *options, "--restart", "run.cpt", timeout=900)
     assert done.status == 0, done.err
     for name in ("energies.csv", "forces.txt", "run.cpt"):
         assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
