@@ -89,6 +89,8 @@ int md_energies_open(struct md_rank *rank, uint64_t from)
     if (!path || rank->rank > 0)
         return 0;
     rank->files.energies_bytes = 0;
+    if (access(path, F_OK))
+        from = 0;
     rank->files.energies = fopen(path, from ? "r+e" : "we");
     if (!rank->files.energies)
         return leat_fail(-errno, "%s: %s", path, strerror(errno));

@@ -57,7 +57,7 @@ int md_stop(struct md_rank *rank);
 int md_trajectory_wants(const struct md_rank *rank, int64_t step);
 /* Whether names of atoms are written, which rank 0 has to keep then. */
 bool md_trajectory_needs_labels(const struct md_options *options);
-/* A new file, or with --restart the one that is there, cut where the checkpoint says. */
+/* A new file, or with --restart the one that is there, if one is, cut where the checkpoint says. */
 int md_trajectory_open(struct md_rank *rank);
 /* The step at hand, where it wants one; on a GPU after md_gpu_home_forces. Rank 0 returns before
  * it is written: an error of that is told by the next call that waits, naming file and offset.
@@ -69,7 +69,7 @@ int md_trajectory_close(struct md_rank *rank);
 
 /* ---- energies.c ---- */
 /* Begins the file with the names of its columns, or goes on at byte `from` of the one that is
- * there, of which the rest is cut off. -EINVAL it is shorter. */
+ * there, if one is, of which the rest is cut off. -EINVAL it is shorter. */
 int md_energies_open(struct md_rank *rank, uint64_t from);
 /* A row of rank->energy, at the steps that have one. */
 int md_energies_add(struct md_rank *rank);

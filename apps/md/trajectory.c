@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DECIMALS = 3 }; // of a .gro, as --out has them
 
@@ -95,7 +96,8 @@ static int cut(struct md_rank *rank, leat_file *file)
 
 static int open_file(struct md_rank *rank, struct md_trajectory *trajectory)
 {
-    bool goes_on = rank->options->restart && rank->files.trajectory_bytes > 0;
+    bool goes_on = rank->options->restart && rank->files.trajectory_bytes > 0 &&
+                   access(rank->options->trajectory, F_OK) == 0;
     leat_file_options options = {.size = sizeof options,
                                  .flags = LEAT_FILE_WRITE |
                                           (goes_on ? 0 : LEAT_FILE_CREATE | LEAT_FILE_TRUNCATE)};

@@ -16,6 +16,7 @@ import inputs  # noqa: E402
 import lammps  # noqa: E402
 import leat_md  # noqa: E402
 import molecules  # noqa: E402
+import trr  # noqa: E402
 from md_device import SUMS  # noqa: E402
 
 DOUBLE = ("--precision", "double")
@@ -153,6 +154,23 @@ def test_a_run_goes_on_on_other_ranks_within_rounding(directory):
         leat_md.assert_agrees(done, 1e-9, straight.report()["energy"], straight.forces)
         one, other = (run.report()["energy"]["conserved"] for run in (done, straight))
         assert abs(one - other) < 1e-9 * abs(other), (ranks, one, other)
+
+
+def test_new_names_begin_new_files_and_shorter_ones_are_refused(directory):
+    files = small(directory)
+    leat_md.run(directory, files, *FILES, "--steps", 20)
+    leat_md.run(directory, files, "--restart", "run.cpt", "--energies", "new.csv", "--trajectory",
+                "new.trr", "--steps", 40)
+    names = rows_of(pathlib.Path(directory) / "energies.csv")[0]
+    rows = rows_of(pathlib.Path(directory) / "new.csv")
+    assert rows[0] == names and [row.split(",")[0] for row in rows[1:]] == ["20", "30", "40"]
+    steps = [step for step, _, _ in trr.frames(pathlib.Path(directory) / "new.trr")]
+    assert steps[0] >= 20 and steps[-1] == 40, steps
+    for option, name in (("--energies", "energies.csv"), ("--trajectory", "run.trr")):
+        (pathlib.Path(directory) / name).write_bytes(b"short")
+        done = leat_md.Run(directory, files, "--restart", "run.cpt", option, name, "--steps", 40)
+        assert done.status == 1 and "it is another file" in done.err, done.err
+        assert (pathlib.Path(directory) / name).read_bytes() == b"short"
 
 
 def spoil(path, way):
