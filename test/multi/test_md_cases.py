@@ -109,8 +109,8 @@ def test_the_report_has_what_it_promises(directory):
     assert (report["atoms"], report["ranks"], report["steps"]) == (6, 2, 0)
     assert report["device"] == "cpu" and report["precision"] == "mixed"
     assert set(report["energy"]) == {
-        "lj", "coulomb", "bond", "angle", "dihedral", "lj14", "coulomb14", "potential", "kinetic",
-        "total", "conserved"}
+        "lj", "coulomb", "bond", "angle", "dihedral", "ryckaert_bellemans", "improper", "lj14",
+        "coulomb14", "potential", "kinetic", "total", "conserved"}
     assert set(report["us_per_step"]) == {
         "median", "halo", "nonbonded_local", "nonbonded_nonlocal", "bonded", "update", "list",
         "other"}
