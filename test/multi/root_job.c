@@ -31,11 +31,11 @@
 #include <cmocka.h>
 
 #ifdef __SANITIZE_ADDRESS__
-// What libpmix does not free is not ours to find.
+// What libpmix and libfabric do not free is not ours to find.
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:libpmix.so\n";
+    return "leak:libpmix.so\nleak:libfabric.so\n";
 }
 #endif
 
