@@ -15,14 +15,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// What is no checkpoint is somebody's file. A damaged one is not.
-static int check_replaced(const char *path)
+// Whether somebody else's file stands where one of a checkpoint's three is to be. What is no
+// checkpoint is somebody's file; a damaged one is not.
+static int check_replaced(const char *path, bool link_allowed)
 {
     unsigned char begin[MD_CHECKPOINT_BEGIN_BYTES] = {0};
     static const unsigned char zeros[MD_CHECKPOINT_BEGIN_BYTES];
     uint64_t head_bytes;
     struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+    int found = link_allowed ? stat(path, &status) : lstat(path, &status);
+    if (found == 0 && !S_ISREG(status.st_mode))
         return leat_fail(-EINVAL, "--checkpoint names %s, which is no regular file", path);
     FILE *file = fopen(path, "re");
     size_t bytes = file ? fread(begin, 1, sizeof begin, file) : 0;
@@ -35,6 +37,19 @@ static int check_replaced(const char *path)
                      "--checkpoint names %s, which is there and is no checkpoint; name another "
                      "file, or remove it",
                      path);
+}
+
+// It is written beside itself first, and the one before it is kept.
+static int check_beside(const char *path, const char *suffix)
+{
+    size_t bytes = strlen(path) + strlen(suffix) + 1;
+    char *name = malloc(bytes);
+    if (!name)
+        return leat_fail(-ENOMEM, "no memory for the name of %s%s", path, suffix);
+    snprintf(name, bytes, "%s%s", path, suffix);
+    int error = check_replaced(name, false);
+    free(name);
+    return error;
 }
 
 int md_files_begin(struct md_rank *rank)
@@ -52,13 +67,19 @@ int md_files_begin(struct md_rank *rank)
                          rank->system.settings.file);
     if (!path)
         return 0;
-    if (rank->rank == 0 && (error = check_replaced(path)) != 0)
+    if (rank->rank == 0 && (error = check_replaced(path, true)) != 0)
         return error;
     // Renaming would put a file in the place of a link to it.
     rank->files.checkpoint = realpath(path, NULL);
     if (!rank->files.checkpoint)
         rank->files.checkpoint = strdup(path);
-    return rank->files.checkpoint ? 0 : leat_fail(-ENOMEM, "no memory for the name of %s", path);
+    if (!rank->files.checkpoint)
+        return leat_fail(-ENOMEM, "no memory for the name of %s", path);
+    if (rank->rank == 0)
+        error = check_beside(rank->files.checkpoint, ".prev");
+    if (!error && rank->rank == 0)
+        error = check_beside(rank->files.checkpoint, ".tmp");
+    return error;
 }
 
 int md_files_open(struct md_rank *rank)

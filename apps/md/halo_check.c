@@ -98,7 +98,13 @@ int md_halo_check_open(struct md_rank *rank)
     if (!check || !check->all || !check->first || !check->molecule)
         return leat_fail(-ENOMEM, "no memory to check %lld atoms", (long long)atoms);
     find_molecules(&rank->system, check);
-    return options->check_steps ? read_steps(check, options->check_steps) : 0;
+    int error = options->check_steps ? read_steps(check, options->check_steps) : 0;
+    // A check that is never made must not pass for one.
+    for (int64_t i = 0; !error && i < (int64_t)check->step_count; i++)
+        if (check->steps[i] > rank->system.settings.steps)
+            error = leat_fail(-EINVAL, "--check names step %lld, but the run ends at step %lld",
+                              (long long)check->steps[i], (long long)rank->system.settings.steps);
+    return error;
 }
 
 void md_halo_check_close(struct md_rank *rank)

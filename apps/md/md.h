@@ -219,7 +219,7 @@ double md_pressure_bar(double kinetic, const double virial[9], double volume_nm3
 void md_energy_in_units(const struct md_units *units, struct md_energy *energy);
 
 /* ---- output.c ---- */
-/* Whether --out and --forces can be written, asked before a long run. */
+/* output_check.c: whether --out and --forces can be written, asked before a long run. */
 int md_check_outputs(const struct md_options *options);
 /* Brings positions, velocities and forces of all atoms to rank 0, in file order. Collective. */
 int md_collect(struct md_rank *rank);

@@ -5,7 +5,6 @@
 // system that does not fit into one rank's memory cannot be written like this.
 
 #include "core/error.h"
-#include "core/writable.h"
 #include "md/collect.h"
 #include "md/md.h"
 
@@ -13,41 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static int check_output(const char *option, const char *path)
-{
-    int error = path ? leat_check_writable(path) : 0;
-    return error ? leat_fail(error, "%s names %s, which cannot be written: %s", option, path,
-                             strerror(-error))
-                 : 0;
-}
-
-// It is written beside itself first.
-static int check_checkpoint(const char *path)
-{
-    char beside[4096];
-    int error = check_output("--checkpoint", path);
-    if (error || !path)
-        return error;
-    snprintf(beside, sizeof beside, "%s.tmp", path);
-    error = leat_check_writable(beside);
-    return error ? leat_fail(error, "--checkpoint needs %s, which cannot be written: %s", beside,
-                             strerror(-error))
-                 : 0;
-}
-
-int md_check_outputs(const struct md_options *options)
-{
-    int error = check_output("--out", options->out);
-    if (!error)
-        error = check_output("--forces", options->forces);
-    if (!error)
-        error = check_output("--energies", options->energies);
-    if (!error)
-        error = check_output("--trajectory", options->trajectory);
-    return error ? error : check_checkpoint(options->checkpoint);
-}
 
 static int make_room(struct md_rank *rank)
 {

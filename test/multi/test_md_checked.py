@@ -48,5 +48,10 @@ def test_wrong_usage_and_what_is_not_done_are_refused(directory):
         assert done.status in (1, 77) and len(lines) == 1, done.err
 
 
+def test_a_step_that_never_comes_is_refused(directory):
+    done = leat_md.Run(directory, leat_md.water(), "--steps", 5, "--check", "3,6")
+    assert done.status == 1 and "--check names step 6, but the run ends at step 5" in done.err, done.err
+
+
 if __name__ == "__main__":
     sys.exit(leat_md.main(globals()))

@@ -128,5 +128,47 @@ def test_an_error_of_writing_frames_names_file_and_byte(directory):
             done.err
 
 
+def refused(directory, words, *options):
+    done = leat_md.Run(directory, leat_md.water(), "--steps", 20, *options)
+    assert done.status == 1 and words in done.err, (options, done.status, done.err)
+
+
+def test_two_outputs_are_not_one_file(directory):
+    (pathlib.Path(directory) / "o").mkdir()
+    both = "both write"
+    refused(directory, both, "--energies", "o/a", "--trajectory", "o/a")
+    refused(directory, both, "--energies", "o/./b", "--out", "o/../o/b")
+    refused(directory, both, "--forces", "o/c", "--energies", "o/c")
+    refused(directory, both, "--checkpoint", "o/d", "--trajectory", "o/d.prev")
+    refused(directory, both, "--checkpoint", "o/e", "--energies", "o/e.tmp")
+    assert not list((pathlib.Path(directory) / "o").iterdir())
+    done = leat_md.Run(directory, leat_md.water(), "--steps", 0, "--energies", "/dev/null",
+                       "--forces", "/dev/null")
+    assert done.status == 0, done.err
+
+
+def test_an_output_does_not_take_the_place_of_an_input(directory):
+    gro, top, mdp = leat_md.water()
+    for option, path in (("--energies", gro), ("--trajectory", top), ("--checkpoint", mdp)):
+        before = pathlib.Path(path).read_bytes()
+        refused(directory, f"{option} would write over {path}", option, path)
+        assert pathlib.Path(path).read_bytes() == before
+
+
+def test_what_stands_beside_a_checkpoint_is_not_lost(directory):
+    place = pathlib.Path(directory)
+    for suffix in (".prev", ".tmp"):
+        other = place / ("a.cpt" + suffix)
+        other.write_text("somebody's words\n")
+        refused(directory, f"a.cpt{suffix}, which is there and is no checkpoint",
+                "--checkpoint", "a.cpt")
+        assert other.read_text() == "somebody's words\n"
+        other.unlink()
+        (place / "target").write_text("")
+        other.symlink_to(place / "target")
+        refused(directory, f"a.cpt{suffix}, which is no regular file", "--checkpoint", "a.cpt")
+        other.unlink()
+
+
 if __name__ == "__main__":
     sys.exit(leat_md.main(globals()))
