@@ -8,12 +8,12 @@
 // rank syncs, and all wait for the slowest; between the two renames there is FILE.prev only.
 
 #include "core/error.h"
+#include "core/writable.h"
 #include "leat/file.h"
 #include "md/checkpoint.h"
 #include "md/md.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,24 +156,6 @@ static int write_file(struct md_rank *rank, const char *path, const struct md_ch
     return md_agree_on_files(rank, error ? error : closed);
 }
 
-static int sync_directory(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *directory = slash == path ? strdup("/")
-                      : slash       ? strndup(path, (size_t)(slash - path))
-                                    : strdup(".");
-    if (!directory)
-        return leat_fail(-ENOMEM, "no memory for the name of the directory of %s", path);
-    int error = 0, descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // Some file systems cannot sync a directory; the renames have happened all the same.
-    if (descriptor < 0 || (fsync(descriptor) && errno != EINVAL && errno != ENOTSUP))
-        error = leat_fail(-errno, "%s: cannot sync the directory: %s", directory, strerror(errno));
-    if (descriptor >= 0)
-        close(descriptor);
-    free(directory);
-    return error;
-}
-
 static int move(const char *from, const char *to)
 {
     return rename(from, to)
@@ -195,7 +177,7 @@ static int put_in_place(struct md_rank *rank, const char *temporary, const char 
     if (error)
         return error;
     rank->files.checkpoint_good = true;
-    return sync_directory(path);
+    return leat_sync_directory(path);
 }
 
 static char *with_suffix(const char *path, const char *suffix)

@@ -9,6 +9,7 @@
 #include "format/gro.h"
 
 #include "core/error.h"
+#include "core/writable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,25 +146,6 @@ static int write_directly(const char *path, const struct gro *gro, int decimals)
     return fill(descriptor, path, gro, decimals, false);
 }
 
-static int sync_directory(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *directory = slash == path ? strdup("/")
-                      : slash       ? strndup(path, (size_t)(slash - path))
-                                    : strdup(".");
-    if (!directory)
-        return leat_fail(-ENOMEM, "%s: out of memory", path);
-    int error = 0;
-    int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // Some file systems cannot sync a directory; the rename has happened all the same.
-    if (descriptor < 0 || (fsync(descriptor) && errno != EINVAL && errno != ENOTSUP))
-        error = fail_file("cannot sync the directory", directory, -errno);
-    if (descriptor >= 0)
-        close(descriptor);
-    free(directory);
-    return error;
-}
-
 static int open_temporary(char *name, size_t size, const char *path, mode_t mode)
 {
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -197,7 +179,7 @@ static int write_beside(const char *path, const struct gro *gro, int decimals, m
     if (error)
         unlink(name);
     free(name);
-    return error ? error : sync_directory(path);
+    return error ? error : leat_sync_directory(path);
 }
 
 int gro_write(const char *path, const struct gro *gro, int decimals)
