@@ -16,6 +16,7 @@
 #include "core/bootstrap.h"
 
 #include "core/descriptor.h"
+#include "core/library.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -71,32 +72,19 @@ static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 
 static void load_library(void)
 {
-    static const struct {
-        const char *name;
-        void *at;
-    } symbols[] = {{"PMIx_Init", &library.init},
-                   {"PMIx_Finalize", &library.finalize},
-                   {"PMIx_Put", &library.put},
-                   {"PMIx_Commit", &library.commit},
-                   {"PMIx_Get", &library.get},
-                   {"PMIx_Get_nb", &library.get_nb},
-                   {"PMIx_Fence_nb", &library.fence_nb},
-                   {"PMIx_Register_event_handler", &library.on_event},
-                   {"PMIx_Error_string", &library.error_string}};
+    static const struct library_symbol symbols[] = {
+        {"PMIx_Init", &library.init},
+        {"PMIx_Finalize", &library.finalize},
+        {"PMIx_Put", &library.put},
+        {"PMIx_Commit", &library.commit},
+        {"PMIx_Get", &library.get},
+        {"PMIx_Get_nb", &library.get_nb},
+        {"PMIx_Fence_nb", &library.fence_nb},
+        {"PMIx_Register_event_handler", &library.on_event},
+        {"PMIx_Error_string", &library.error_string}};
     // Its own plug-ins look for its symbols among the global ones.
-    void *handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
-    if (!handle) {
-        snprintf(library.absent, sizeof library.absent, "libpmix.so.2 cannot be opened: %s",
-                 dlerror());
-        return;
-    }
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *symbol = dlsym(handle, symbols[i].name);
-        if (!symbol)
-            snprintf(library.absent, sizeof library.absent, "libpmix.so.2 has no %s",
-                     symbols[i].name);
-        memcpy(symbols[i].at, &symbol, sizeof symbol);
-    }
+    leat_library_open("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL, symbols,
+                      sizeof symbols / sizeof *symbols, library.absent, sizeof library.absent);
 }
 
 const char *leat_pmix_absent(void)

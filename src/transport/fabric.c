@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "transport/fabric.h"
 
+#include "core/library.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,25 +51,12 @@ static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 
 static void load_library(void)
 {
-    static const struct {
-        const char *name;
-        void *at;
-    } symbols[] = {{"fi_getinfo", &library.getinfo},   {"fi_freeinfo", &library.freeinfo},
-                   {"fi_dupinfo", &library.dupinfo},   {"fi_fabric", &library.fabric},
-                   {"fi_strerror", &library.strerror}, {"fi_version", &library.version}};
-    void *handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-        snprintf(library.absent, sizeof library.absent, "libfabric.so.1 cannot be opened: %s",
-                 dlerror());
-        return;
-    }
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *symbol = dlsym(handle, symbols[i].name);
-        if (!symbol)
-            snprintf(library.absent, sizeof library.absent, "libfabric.so.1 has no %s",
-                     symbols[i].name);
-        memcpy(symbols[i].at, &symbol, sizeof symbol);
-    }
+    static const struct library_symbol symbols[] = {
+        {"fi_getinfo", &library.getinfo},   {"fi_freeinfo", &library.freeinfo},
+        {"fi_dupinfo", &library.dupinfo},   {"fi_fabric", &library.fabric},
+        {"fi_strerror", &library.strerror}, {"fi_version", &library.version}};
+    leat_library_open("libfabric.so.1", RTLD_NOW | RTLD_LOCAL, symbols,
+                      sizeof symbols / sizeof *symbols, library.absent, sizeof library.absent);
     if (!*library.absent && library.version() < API_VERSION)
         snprintf(library.absent, sizeof library.absent, "libfabric %u.%u is older than 1.17",
                  FI_MAJOR(library.version()), FI_MINOR(library.version()));
