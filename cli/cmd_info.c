@@ -11,7 +11,6 @@
 #include "device/ops.h"
 #include "info_machine.h"
 #include "options.h"
-#include "transport/fabric.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -70,7 +69,7 @@ static json_t *describe_transports(void)
     json_t *list = json_array();
     for (int row = 0; row < ROW_COUNT; row++) {
         const struct transport *transport = leat_transports[row];
-        const char *absent = row == ROW_FABRIC ? fabric_absent() : transport->absent;
+        const char *absent = leat_transport_absent(transport);
         json_array_append_new(list, json_pack("{s:s, s:b, s:s?, s:s?}", "name", transport->name,
                                               "present", absent == NULL, "absent", absent, "costs",
                                               absent ? costs_of(row) : NULL));

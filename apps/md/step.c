@@ -145,14 +145,20 @@ static int keep_words(struct run *run, int error)
     return error;
 }
 
+// Of the kernel's blocks one does the work; what it waited for until now was the halo.
+static bool takes_part(struct run *run, uint32_t block)
+{
+    if (block == 0)
+        md_clock_lap(&run->rank->clock, PHASE_HALO);
+    return block == 0;
+}
+
 static int while_forward(void *user, uint32_t block, uint32_t block_count, uint64_t step)
 {
     struct run *run = user;
     (void)block_count;
-    if (block > 0)
-        return 0;
-    md_clock_lap(&run->rank->clock, PHASE_HALO);
-    md_home_pairs_begin(run->rank, run->want && step + 1 == run->count);
+    if (takes_part(run, block))
+        md_home_pairs_begin(run->rank, run->want && step + 1 == run->count);
     return 0;
 }
 
@@ -161,10 +167,8 @@ static int consume(void *user, uint32_t block, uint32_t block_count, uint64_t st
     struct run *run = user;
     (void)block_count;
     (void)step;
-    if (block > 0)
-        return 0;
-    md_clock_lap(&run->rank->clock, PHASE_HALO);
-    md_ghost_pairs(run->rank, &run->terms);
+    if (takes_part(run, block))
+        md_ghost_pairs(run->rank, &run->terms);
     return 0;
 }
 
@@ -173,10 +177,8 @@ static int while_reverse(void *user, uint32_t block, uint32_t block_count, uint6
     struct run *run = user;
     (void)block_count;
     (void)step;
-    if (block > 0)
-        return 0;
-    md_clock_lap(&run->rank->clock, PHASE_HALO);
-    md_home_pairs_end(run->rank, &run->terms);
+    if (takes_part(run, block))
+        md_home_pairs_end(run->rank, &run->terms);
     return 0;
 }
 
@@ -186,9 +188,8 @@ static int advance(void *user, uint32_t block, uint32_t block_count, uint64_t st
     struct md_rank *rank = run->rank;
     bool last = step + 1 == run->count;
     (void)block_count;
-    if (block > 0)
+    if (!takes_part(run, block))
         return 0;
-    md_clock_lap(&rank->clock, PHASE_HALO);
     struct md_terms *terms = run->want && last ? &run->terms : NULL;
     md_home_forces(rank, terms != NULL, &run->terms);
     bool verlet = is_verlet(rank) && rank->system.settings.steps > 0;

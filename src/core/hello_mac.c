@@ -119,10 +119,15 @@ void leat_mac(const void *key, size_t key_bytes, const struct mac_piece *pieces,
     sha256_end(&hash, mac);
 }
 
-bool leat_mac_equal(const uint8_t a[MAC_BYTES], const uint8_t b[MAC_BYTES])
+bool leat_mac_begins_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
 {
     unsigned differs = 0;
-    for (size_t i = 0; i < MAC_BYTES; i++)
+    for (size_t i = 0; i < bytes; i++)
         differs |= a[i] ^ b[i];
     return differs == 0;
+}
+
+bool leat_mac_equal(const uint8_t a[MAC_BYTES], const uint8_t b[MAC_BYTES])
+{
+    return leat_mac_begins_equal(a, b, MAC_BYTES);
 }

@@ -35,7 +35,8 @@ struct mac_piece {
 void leat_mac(const void *key, size_t key_bytes, const struct mac_piece *pieces, size_t count,
               uint8_t mac[MAC_BYTES]);
 
-/* Takes the same time wherever two differ. */
+/* Takes the same time wherever two differ; the second for MACs that are cut short. */
 bool leat_mac_equal(const uint8_t a[MAC_BYTES], const uint8_t b[MAC_BYTES]);
+bool leat_mac_begins_equal(const uint8_t *a, const uint8_t *b, size_t bytes);
 
 #endif

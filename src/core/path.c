@@ -45,9 +45,10 @@ static int try_row(struct leat_job *job, const struct transport *transport, int 
                    enum region_kind kind, leat_path_row *row)
 {
     const char *rule = ruled_out(job->config.paths, transport->name);
+    const char *absent = rule ? NULL : leat_transport_absent(transport);
     snprintf(row->name, sizeof row->name, "%s", transport->name);
-    if (rule || transport->absent) {
-        snprintf(row->reason, sizeof row->reason, "%s", rule ? rule : transport->absent);
+    if (rule || absent) {
+        snprintf(row->reason, sizeof row->reason, "%s", rule ? rule : absent);
         return -EHOSTUNREACH;
     }
     return transport->can_reach(job, peer, kind, row->reason);

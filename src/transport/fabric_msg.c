@@ -17,11 +17,6 @@
 
 #include <errno.h>
 
-uint64_t leat_fabric_msg_least_bytes(void)
-{
-    return 0;
-}
-
 int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **net)
 {
     (void)job, (void)bytes, (void)net;
@@ -40,14 +35,24 @@ int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **
 
 enum { EXPOSURES_LEAST = 64 };
 
-#define FAREWELL_NS UINT64_C(1000000000) // for a close to be heard
-
 // ---- Queue ----
 
 static void net_progress(struct msg_net *net, uint64_t now_ns)
 {
     fabric_of(net)->now_ns = now_ns;
     fabric_slots_progress(fabric_of(net));
+}
+
+// A slot for a message to the rank, which may be this one.
+static int take_slot(struct fabric_net *net, int rank, struct fabric_peer **peer,
+                     struct slot **slot)
+{
+    int error = rank == net->net.rank ? fabric_peer_find(net, rank, peer)
+                                      : fabric_peer_meet(net, rank, peer);
+    if (error)
+        return error;
+    *slot = fabric_slot_take(net, *peer);
+    return *slot ? 0 : -EAGAIN;
 }
 
 static int net_queue_send(struct msg_net *net, int rank, const void *packet, uint32_t bytes)
@@ -57,13 +62,10 @@ static int net_queue_send(struct msg_net *net, int rank, const void *packet, uin
     if (!bytes || bytes > MSG_PACKET_BYTES)
         return leat_fail(-EMSGSIZE, "a packet of %u bytes for rank %d: from 1 to %d", bytes, rank,
                          MSG_PACKET_BYTES);
-    int error =
-        rank == net->rank ? fabric_peer_find(own, rank, &peer) : fabric_peer_meet(own, rank, &peer);
+    struct slot *slot;
+    int error = take_slot(own, rank, &peer, &slot);
     if (error)
         return error;
-    struct slot *slot = fabric_slot_take(own, peer);
-    if (!slot)
-        return -EAGAIN;
     struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
     header->kind = FABRIC_PACKET;
     header->pieces = 1;
@@ -268,13 +270,10 @@ static int net_put(struct msg_net *net, int rank, const struct msg_token *token,
     struct fabric_peer *peer;
     if (!is_token(token, TOKEN_ARENA, rank))
         return leat_fail(-EINVAL, "a token of rank %d names no memory to put to", rank);
-    int error =
-        rank == net->rank ? fabric_peer_find(own, rank, &peer) : fabric_peer_meet(own, rank, &peer);
+    struct slot *slot;
+    int error = take_slot(own, rank, &peer, &slot);
     if (error)
         return error;
-    struct slot *slot = fabric_slot_take(own, peer);
-    if (!slot)
-        return -EAGAIN;
     error = fill_put(slot, token, pieces, count);
     if (!error && rank != net->rank)
         return fabric_slot_send(own, peer, slot, false);
@@ -424,7 +423,7 @@ static bool still_talking(const struct fabric_net *net)
 
 static void farewell(struct fabric_net *net)
 {
-    uint64_t end_ns = leat_now_ns() + FAREWELL_NS;
+    uint64_t end_ns = leat_now_ns() + FABRIC_FAREWELL_NS;
     // A message that arrives meanwhile may make the table grow, so nobody is held on to.
     for (uint32_t i = 0; i < net->peer_places; i++)
         while (net->peers[i].rank >= 0 && net->peers[i].state == FABRIC_PEER_MET &&

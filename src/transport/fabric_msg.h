@@ -8,9 +8,6 @@
 #include "core/job.h"
 #include "msg/net.h"
 
-/* What its buffers take at least. */
-uint64_t leat_fabric_msg_least_bytes(void);
-
 /*
  * Opens this rank's end and publishes where it is; no other rank takes part, and nobody is
  * connected. Buffers for what arrives and for what is sent take `bytes` at most, and

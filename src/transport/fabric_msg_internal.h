@@ -17,6 +17,9 @@
 #include "transport/fabric_msg.h"
 #include "transport/fabric_wire.h"
 
+/* For a close to be heard, and for what was sent before one to arrive. */
+#define FABRIC_FAREWELL_NS UINT64_C(1000000000)
+
 enum { FABRIC_TRANSFERS = 64, FABRIC_SENDS_A_PEER = 32 };
 
 enum operation_kind { OPERATION_RECEIVE, OPERATION_SEND, OPERATION_TRANSFER };
@@ -74,7 +77,7 @@ struct fabric_net {
     uint64_t arena_bytes, arena_first;
     uint8_t secret[LEAT_SECRET_BYTES];
     struct slot *slots;
-    uint32_t slot_count, receive_count;
+    uint32_t slot_count;
     struct slot *free_slots;  /* for sending */
     struct slot *idle_slots;  /* for receiving, to be posted again */
     struct slot_list arrived; /* packets for the engine */

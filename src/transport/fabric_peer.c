@@ -19,8 +19,6 @@
 
 enum { PLACES_LEAST = 64 };
 
-#define FAREWELL_NS UINT64_C(1000000000)
-
 static uint32_t place_of(const struct fabric_net *net, int rank)
 {
     uint32_t place = (uint32_t)rank * UINT32_C(2654435761) & (net->peer_places - 1);
@@ -91,14 +89,6 @@ int fabric_peer_find(struct fabric_net *net, int rank, struct fabric_peer **foun
     return 0;
 }
 
-static bool equal(const uint8_t a[FABRIC_COOKIE_BYTES], const uint8_t b[FABRIC_COOKIE_BYTES])
-{
-    uint8_t padded[2][MAC_BYTES] = {{0}};
-    memcpy(padded[0], a, FABRIC_COOKIE_BYTES);
-    memcpy(padded[1], b, FABRIC_COOKIE_BYTES);
-    return leat_mac_equal(padded[0], padded[1]);
-}
-
 // A stranger must not be able to fill the table.
 struct fabric_peer *fabric_peer_proven(struct fabric_net *net, int rank,
                                        const uint8_t cookie[FABRIC_COOKIE_BYTES])
@@ -106,9 +96,10 @@ struct fabric_peer *fabric_peer_proven(struct fabric_net *net, int rank,
     struct fabric_peer *peer = &net->peers[place_of(net, rank)];
     uint8_t expected[FABRIC_COOKIE_BYTES];
     if (peer->rank == rank)
-        return equal(cookie, peer->from) ? peer : NULL;
+        return leat_mac_begins_equal(cookie, peer->from, FABRIC_COOKIE_BYTES) ? peer : NULL;
     make_cookie(net, rank, net->net.rank, expected);
-    return equal(cookie, expected) && !fabric_peer_find(net, rank, &peer) ? peer : NULL;
+    bool proven = leat_mac_begins_equal(cookie, expected, FABRIC_COOKIE_BYTES);
+    return proven && !fabric_peer_find(net, rank, &peer) ? peer : NULL;
 }
 
 int fabric_peer_meet(struct fabric_net *net, int rank, struct fabric_peer **found)
@@ -152,7 +143,7 @@ static bool may_still_arrive(struct fabric_net *net, struct fabric_peer *peer)
         return false;
     if (!peer->gone_ns)
         peer->gone_ns = net->now_ns;
-    return net->now_ns - peer->gone_ns < FAREWELL_NS;
+    return net->now_ns - peer->gone_ns < FABRIC_FAREWELL_NS;
 }
 
 int fabric_peer_alive(struct fabric_net *net, int rank)

@@ -14,10 +14,10 @@
 static int can_reach(const struct leat_job *job, int peer, enum region_kind kind,
                      char reason[LEAT_REASON])
 {
-    const char *absent = fabric_absent();
     (void)job, (void)peer, (void)kind;
-    snprintf(reason, LEAT_REASON, "%s", absent ? absent : "messages only, no regions");
+    snprintf(reason, LEAT_REASON, "messages only, no regions");
     return -EHOSTUNREACH;
 }
 
-const struct transport leat_transport_fabric = {.name = "fabric", .can_reach = can_reach};
+const struct transport leat_transport_fabric = {
+    .name = "fabric", .missing = fabric_absent, .can_reach = can_reach};

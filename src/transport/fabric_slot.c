@@ -21,11 +21,6 @@
 
 enum { SLOTS_LEAST = 12, COMPLETIONS_A_LOOK = 16 };
 
-uint64_t leat_fabric_msg_least_bytes(void)
-{
-    return SLOTS_LEAST * sizeof(struct slot);
-}
-
 // ---- Lists ----
 
 static void append(struct slot_list *list, struct slot *slot)
@@ -253,9 +248,9 @@ int fabric_slots_open(struct fabric_net *net, uint64_t bytes)
     if (count < SLOTS_LEAST)
         return leat_fail(-EINVAL, "buffers for libfabric of %llu bytes: at least %llu",
                          (unsigned long long)bytes,
-                         (unsigned long long)leat_fabric_msg_least_bytes());
+                         (unsigned long long)(SLOTS_LEAST * sizeof(struct slot)));
     net->slot_count = (uint32_t)count;
-    net->receive_count = net->slot_count - net->slot_count / 4;
+    const uint32_t receiving = net->slot_count - net->slot_count / 4;
     net->slots = aligned_alloc(64, (count * sizeof(struct slot) + 63) / 64 * 64);
     if (!net->slots)
         return leat_fail(-ENOMEM, "no memory for %u buffers for libfabric", net->slot_count);
@@ -268,7 +263,7 @@ int fabric_slots_open(struct fabric_net *net, uint64_t bytes)
             return error;
     }
     for (uint32_t i = 0; i < net->slot_count; i++) {
-        if (i < net->receive_count)
+        if (i < receiving)
             post(net, &net->slots[i]);
         else
             fabric_slot_give(net, &net->slots[i]);

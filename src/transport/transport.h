@@ -14,6 +14,8 @@
 struct transport {
     const char *name;
     const char *absent; /* why this build does not have it; NULL when it does */
+    /* Where only a look at the machine tells: the same. NULL: `absent` says it. */
+    const char *(*missing)(void);
     /* 0 when memory of `peer` of that kind can be reached, else a negative errno; the reason says
      * why in either case. No communication. */
     int (*can_reach)(const struct leat_job *job, int peer, enum region_kind kind,
@@ -34,6 +36,11 @@ enum transport_row {
     ROW_HOSTCOPY,
     ROW_COUNT
 };
+
+static inline const char *leat_transport_absent(const struct transport *transport)
+{
+    return transport->missing ? transport->missing() : transport->absent;
+}
 
 extern const struct transport *const leat_transports[ROW_COUNT];
 extern const struct transport leat_transport_self, leat_transport_peer, leat_transport_shm,
