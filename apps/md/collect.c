@@ -90,21 +90,33 @@ static int take_parcel(const struct md_rank *rank, int from, const struct parcel
     return 0;
 }
 
+// Where rank 0 cannot look, the parcel is copied to it.
+static int copy_parcel(struct md_rank *rank, leat_region *view, uint64_t bytes, leat_region **here)
+{
+    leat_region_options options = {.size = sizeof options, .bytes = bytes};
+    int error = leat_region_alloc(rank->job, &options, here);
+    return error ? error
+                 : leat_copy(rank->job, (leat_place){*here, 0}, (leat_place){view, 0}, bytes,
+                             (leat_place){0}, 0);
+}
+
 static int fetch_from(struct md_rank *rank, int from, leat_region *own, int wanted,
                       const struct md_taker *taker)
 {
     leat_region_options options = {.size = sizeof options, .name = REGION_NAME, .owner = from};
-    leat_region *view = NULL;
+    leat_region *view = NULL, *here = NULL;
     int error = from == rank->rank ? 0 : leat_region_register(rank->job, &options, &view);
     if (error)
         return error;
     leat_region_info info = {.size = sizeof info};
     error = leat_region_info_get(view ? view : own, &info);
     if (!error && !info.address)
-        error = leat_fail(-EHOSTUNREACH, "rank 0 cannot read the atoms of rank %d (path %s)", from,
-                          info.path);
+        error = copy_parcel(rank, view, info.bytes, &here);
+    if (!error && here)
+        error = leat_region_info_get(here, &info);
     if (!error)
         error = take_parcel(rank, from, info.address, wanted, taker);
+    leat_region_free(here);
     leat_region_free(view);
     return error;
 }

@@ -29,8 +29,8 @@ struct tie_ops {
     void (*look)(struct tie *tie, struct segment_head *head);
     /* Tells those who ask where this rank can be found (core/card.h), and asks for another's; the
      * latter as leat_card_find. NULL: there is no way. */
-    int (*publish)(struct tie *tie, const char *card);
-    int (*find)(struct tie *tie, struct segment_head *head, int rank, char card[LEAT_CARD_BYTES]);
+    int (*publish)(struct tie *tie, int number, const char *card);
+    int (*find)(struct tie *tie, struct segment_head *head, int number, char card[LEAT_CARD_BYTES]);
     /* What all ranks of the job know and nobody else; NULL: nothing. */
     int (*secret)(struct tie *tie, const struct segment_head *head, uint8_t secret[MAC_BYTES]);
     /* This end of the way to the other ranks, as a number; leaves `address` where it is unknown. */

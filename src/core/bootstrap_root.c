@@ -75,17 +75,18 @@ static void leave(struct tie *tie, const char *reason)
     free(own);
 }
 
-static int publish(struct tie *tie, const char *card)
+static int publish(struct tie *tie, int number, const char *card)
 {
     struct root_tie *own = tie_of(tie);
-    return own->root ? root_publish(own->root, card) : root_link_publish(own->link, card);
+    return own->root ? root_publish(own->root, number, card)
+                     : root_link_publish(own->link, number, card);
 }
 
-static int find(struct tie *tie, struct segment_head *head, int rank, char card[LEAT_CARD_BYTES])
+static int find(struct tie *tie, struct segment_head *head, int number, char card[LEAT_CARD_BYTES])
 {
     struct root_tie *own = tie_of(tie);
-    return own->root ? root_find(own->root, rank, card)
-                     : root_link_find(own->link, head, rank, card);
+    return own->root ? root_find(own->root, number, card)
+                     : root_link_find(own->link, head, number, card);
 }
 
 static int secret(struct tie *tie, const struct segment_head *head, uint8_t key[MAC_BYTES])

@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <string.h>
 
-int leat_card_publish(struct leat_job *job, const char *card)
+int leat_card_publish(struct leat_job *job, enum card_kind kind, const char *card)
 {
-    struct card_box *box = &job->arena.head->card;
+    struct card_box *box = &job->arena.head->card[kind];
     if (strlen(card) >= LEAT_CARD_BYTES)
         return leat_fail(-EOVERFLOW, "a card of %zu bytes: at most %d", strlen(card),
                          LEAT_CARD_BYTES - 1);
@@ -24,26 +24,31 @@ int leat_card_publish(struct leat_job *job, const char *card)
     if (!job->tie || !job->tie->ops->publish)
         return leat_fail(-EHOSTUNREACH, "ranks of this job are on several hosts, and whoever "
                                         "started it cannot tell them where they are");
-    return job->tie->ops->publish(job->tie, card);
+    return job->tie->ops->publish(job->tie, job->rank + (int)kind * job->rank_count, card);
 }
 
-static int find_here(const struct leat_job *job, int rank, char card[LEAT_CARD_BYTES])
+static int find_here(const struct leat_job *job, enum card_kind kind, int rank,
+                     char card[LEAT_CARD_BYTES])
 {
-    const struct card_box *box = &leat_arena_head(job, rank)->card;
+    const struct card_box *box = &leat_arena_head(job, rank)->card[kind];
     if (!__atomic_load_n(&box->there, __ATOMIC_ACQUIRE))
         return leat_rank_lost(job, rank) ? -ECONNRESET : -EAGAIN;
     memcpy(card, box->text, LEAT_CARD_BYTES);
     return 0;
 }
 
-int leat_card_find(struct leat_job *job, int rank, char card[LEAT_CARD_BYTES])
+int leat_card_find(struct leat_job *job, enum card_kind kind, int rank, char card[LEAT_CARD_BYTES])
 {
     if (!leat_rank_away(job, rank))
-        return find_here(job, rank, card);
+        return find_here(job, kind, rank, card);
     int error = leat_rank_lost(job, rank);
     if (error)
         return error;
-    return job->tie->ops->find(job->tie, job->segment->head, rank, card);
+    if (!job->tie || !job->tie->ops->find)
+        return leat_fail(-EHOSTUNREACH, "whoever started this job cannot tell where rank %d is",
+                         rank);
+    return job->tie->ops->find(job->tie, job->segment->head, rank + (int)kind * job->rank_count,
+                               card);
 }
 
 // Ranks that a launcher has started share a segment that nobody else can open.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a rank can be found in a network: a line of text that it publishes and others ask for.
+ * Where a rank can be found in a network: lines of text that it publishes and others ask for, one
+ * for messages and one for its regions. Outside of a host they are numbered: rank, then rank +
+ * rank_count.
  *
  * Ranks of this host leave it in the segment; others are asked through whoever started the job (the
  * root, PMIx), when they are first spoken to. Advantage: nothing is exchanged at the start.
@@ -13,11 +15,15 @@
 
 #define LEAT_SECRET_BYTES 32
 
-/* Once a rank. Errors as of the way the job was started; -EOVERFLOW a longer text. */
-int leat_card_publish(struct leat_job *job, const char *card);
+/* Where a rank can be found for what. */
+enum card_kind { CARD_MESSAGES, CARD_FAR };
+_Static_assert(CARD_FAR + 1 == LEAT_CARDS, "a box each");
+
+/* Once a rank and kind. Errors as of the way the job was started; -EOVERFLOW a longer text. */
+int leat_card_publish(struct leat_job *job, enum card_kind kind, const char *card);
 /* -EAGAIN not known yet: ask again; never waits. -ECONNRESET the rank has gone; -EHOSTUNREACH
- * nobody is left to ask. Of one thread of a rank. */
-int leat_card_find(struct leat_job *job, int rank, char card[LEAT_CARD_BYTES]);
+ * nobody is left to ask. Of one thread of a rank for each kind. */
+int leat_card_find(struct leat_job *job, enum card_kind kind, int rank, char card[LEAT_CARD_BYTES]);
 /* What the job's ranks share and nobody else has; the same for all of them. -ENOTSUP this way of
  * starting has none. */
 int leat_card_secret(struct leat_job *job, uint8_t secret[LEAT_SECRET_BYTES]);

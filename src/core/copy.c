@@ -7,6 +7,7 @@
 // everything. Disadvantage: it is complete on return, so a caller that wants overlap uses a thread
 // or a halo.
 
+#include "transport/far.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -50,8 +51,23 @@ int leat_signal_at(const leat_job *job, leat_place place, struct leat_signal **s
         return leat_fail(-EINVAL,
                          "a signal lies in an allocated region, aligned to %d bytes (offset %llu)",
                          LEAT_SIGNAL_BYTES, (unsigned long long)place.offset);
+    if (!place.region->address)
+        return leat_fail(-EINVAL, "a signal of rank %d cannot be looked at from here (path %s)",
+                         place.region->owner, place.region->transport->name);
     *signal = (struct leat_signal *)(void *)((char *)place.region->address + place.offset);
     return 0;
+}
+
+// Of a rank that is reached by the network; its owner looks at the rest.
+static int raise_far(leat_place place, uint64_t value)
+{
+    struct far_operation raise = {.verb = FAR_DO_PUT,
+                                  .rank = place.region->owner,
+                                  .signal = leat_region_key(place.region),
+                                  .signal_offset = place.offset,
+                                  .value = value,
+                                  .acknowledged = true};
+    return far_do(place.region->job, &raise, "signal");
 }
 
 // Where copies made here find the region's bytes; NULL where only its own transport does. A
@@ -99,7 +115,10 @@ int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes, lea
                           "overlap",
                           (unsigned long long)bytes, (unsigned long long)from.offset,
                           (unsigned long long)to.offset);
-    if (!error && signal.region)
+    const bool raises_far = signal.region && signal.region->far;
+    if (!error && raises_far)
+        error = check_place(job, signal, LEAT_SIGNAL_BYTES, "signal");
+    else if (!error && signal.region)
         error = leat_signal_at(job, signal, &raised);
     if (!error && bytes)
         error = transfer(to, from, bytes);
@@ -110,7 +129,7 @@ int leat_copy(leat_job *job, leat_place to, leat_place from, uint64_t bytes, lea
     leat_count_path(job, far->owner, far->row, bytes, 1);
     if (raised)
         leat_signal_raise(raised, value);
-    return 0;
+    return raises_far ? raise_far(signal, value) : 0;
 }
 
 static int check_event(const leat_job *job, const leat_event *event, struct leat_signal **signal)

@@ -13,6 +13,7 @@
 #include "core/trace.h"
 #include "device/ops.h"
 #include "file/internal.h"
+#include "transport/far.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,6 +53,7 @@ static int open_rank(struct segment *segment, int rank, const struct config *con
     job->rank_count = (int)segment->head->rank_count;
     job->config = *config;
     job->timeout_ns = (uint64_t)(config->timeout_s * 1e9);
+    job->networked = far_required(job);
     pthread_mutex_init(&job->file_lock, NULL);
     job->peer = calloc((size_t)job->rank_count, sizeof *job->peer);
     int error = job->peer ? leat_arena_open(job) : leat_fail(-ENOMEM, "no memory for a job handle");
@@ -127,8 +129,10 @@ static int await_all(leat_job *job, struct tie *tie)
     job->tie = tie;
     int error = tie->ops->arrive(tie, job, leat_now_ns() + job->timeout_ns);
     for (int rank = 0; !error && job->first_away < 0 && rank < job->rank_count; rank++)
-        if (!leat_rank_record(job, rank)->here)
+        if (!leat_rank_record(job, rank)->here) {
             job->first_away = rank;
+            job->networked = true;
+        }
     if (error) {
         char reason[LEAT_DETAIL_BYTES];
         snprintf(reason, sizeof reason, "%s", leat_error_detail());
@@ -168,6 +172,8 @@ void leat_close(leat_job *job, const char *reason)
 {
     if (!job)
         return;
+    // What was sent arrives before anybody hears that this rank has left.
+    far_farewell(job);
     struct rank_record *record = leat_rank_record(job, job->rank);
     if (reason) {
         snprintf(record->reason, sizeof record->reason, "%s", reason);
@@ -185,6 +191,7 @@ void leat_close(leat_job *job, const char *reason)
         job->children->orphan(job->children);
     while (job->regions)
         leat_region_free(job->regions);
+    far_close(job);
     job->device->ops->close(job->device);
     leat_arena_close(job);
     for (int rank = 0; rank < job->rank_count; rank++)

@@ -79,13 +79,19 @@ struct region_slot {
 #define LEAT_REGION_SLOTS 1024
 
 /* Sums of a few words over all ranks: each rank's contribution, two by parity of the epoch. */
+struct reduce_side {
+    uint64_t epoch;
+    double value[LEAT_REDUCE_WORDS];
+    int64_t error;
+    char detail[LEAT_DETAIL_BYTES];
+};
+
 struct reduce_slot {
     struct leat_signal ready; /* raised to the epoch by the owner */
-    struct {
-        double value[LEAT_REDUCE_WORDS];
-        int64_t error;
-        char detail[LEAT_DETAIL_BYTES];
-    } side[2];
+    struct reduce_side side[2];
+    /* What rank 0 has made of all of them, where some are reached by the network. */
+    struct leat_signal answered;
+    struct reduce_side answer;
 };
 
 enum endpoint_state { ENDPOINT_NONE, ENDPOINT_OPEN, ENDPOINT_CLOSED };
@@ -105,6 +111,7 @@ struct endpoint {
 };
 
 #define LEAT_CARD_BYTES 252
+#define LEAT_CARDS      2 /* kinds of them */
 
 /* Where the rank can be found in a network (core/card.h). */
 struct card_box {
@@ -117,7 +124,7 @@ struct arena_head {
     uint32_t slot_count;          /* slots ever used */
     uint32_t unused[15];
     struct endpoint endpoint;
-    struct card_box card;
+    struct card_box card[LEAT_CARDS];
     struct region_slot slot[LEAT_REGION_SLOTS];
     struct reduce_slot reduce;
 };
@@ -173,6 +180,7 @@ struct file_pool;
 struct file_system_calls;
 struct letters;
 struct tie;
+struct far;
 struct msg_engine;
 struct trace;
 
@@ -189,6 +197,8 @@ struct leat_job {
     struct segment *segment;
     struct tie *tie; /* to whoever watches over ranks of other hosts (core/bootstrap.h), or NULL */
     int first_away;  /* the lowest rank that is on another host, or -1 */
+    bool networked;  /* some rank is reached by the network: away, or LEAT_PATHS says so */
+    struct far *far; /* made at first use (transport/far.h) */
     struct arena arena;
     struct config config;
     struct counts counts;

@@ -10,6 +10,7 @@
 #include "core/region.h"
 
 #include "device/ops.h"
+#include "transport/far.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -40,9 +41,11 @@ static bool read_slot(const struct region_slot *slot, struct slot_view *view)
     return __atomic_load_n(&slot->generation, RELAXED) == view->generation;
 }
 
-static void publish(struct arena_head *head)
+static void publish(struct leat_job *job)
 {
+    struct arena_head *head = job->arena.head;
     leat_signal_raise(&head->published, leat_signal_read(&head->published) + 1);
+    far_published(job);
 }
 
 static int find_name(const struct arena_head *head, const char *name, struct slot_view *view)
@@ -52,6 +55,19 @@ static int find_name(const struct arena_head *head, const char *name, struct slo
         if (read_slot(&head->slot[i], view) && !strncmp(view->name, name, LEAT_REGION_NAME))
             return (int)i;
     return -1;
+}
+
+bool leat_region_named(struct leat_job *job, const char *name, struct region_key *key,
+                       uint64_t *bytes, uint32_t *kind)
+{
+    struct slot_view view;
+    int slot = find_name(job->arena.head, name, &view);
+    if (slot < 0)
+        return false;
+    *key = (struct region_key){job->rank, (uint32_t)slot, view.generation};
+    *bytes = view.bytes;
+    *kind = (uint32_t)view.kind;
+    return true;
 }
 
 static int free_slot(struct leat_job *job)
@@ -106,6 +122,10 @@ static void link_region(struct leat_job *job, struct leat_region *region)
 static int own_region(struct leat_job *job, const leat_region_options *options,
                       enum region_kind kind, uint64_t offset, leat_region **region)
 {
+    // Who is asked for a name by the network has to be found there first.
+    int error = job->networked && options->name ? far_open(job) : 0;
+    if (error)
+        return error;
     int slot = free_slot(job);
     if (slot < 0)
         return slot;
@@ -124,7 +144,7 @@ static int own_region(struct leat_job *job, const leat_region_options *options,
     made->row = ROW_SELF;
     made->transport = leat_transports[ROW_SELF];
     link_region(job, made);
-    publish(head);
+    publish(job);
     *region = made;
     return 0;
 }
@@ -200,6 +220,7 @@ static int make_view(struct leat_job *job, int owner, uint32_t slot, const struc
     made->remote = found->offset;
     made->kind = found->kind;
     made->view = true;
+    made->far = row == ROW_FABRIC;
     made->row = row;
     made->transport = leat_transports[row];
     made->address = made->transport->map ? made->transport->map(made) : NULL;
@@ -208,9 +229,33 @@ static int make_view(struct leat_job *job, int owner, uint32_t slot, const struc
     return 0;
 }
 
+// Of a rank that is reached by the network, by name or, without one, by key.
+static int ask_for_region(struct leat_job *job, int owner, const char *name,
+                          const struct region_key *key, struct slot_view *view)
+{
+    char what[96];
+    struct far_operation ask = {
+        .verb = name ? FAR_DO_FIND : FAR_DO_LOOK, .rank = owner, .name = name};
+    if (key)
+        ask.key = *key;
+    snprintf(what, sizeof what, "region%s%s%s of rank %d", name ? " \"" : "", name ? name : "",
+             name ? "\"" : "", owner);
+    int error = far_do(job, &ask, what);
+    if (error)
+        return error;
+    if (ask.found.kind > REGION_DEVICE || ask.found.slot >= LEAT_REGION_SLOTS)
+        return leat_fail(-EPROTO, "%s: rank %d says what cannot be", what, owner);
+    *view = (struct slot_view){.generation = ask.found.generation,
+                               .bytes = ask.found.bytes,
+                               .kind = (enum region_kind)ask.found.kind};
+    return (int)ask.found.slot;
+}
+
 static int find_peer_region(struct leat_job *job, const leat_region_options *options,
                             struct slot_view *view)
 {
+    if (far_reaches(job, options->owner))
+        return ask_for_region(job, options->owner, options->name, NULL, view);
     struct arena_head *head = leat_arena_head(job, options->owner);
     uint64_t deadline = leat_now_ns() + job->timeout_ns;
     for (;;) {
@@ -252,10 +297,13 @@ int leat_region_register(leat_job *job, const leat_region_options *options, leat
                          "leat_region_register needs an address, or a name and an owner from 0 to "
                          "%d (got %d)",
                          job->rank_count - 1, full.owner);
-    if (leat_rank_away(job, full.owner)) // its directory of regions is not here either
-        return leat_path_choose(job, full.owner, REGION_ARENA, NULL);
     struct slot_view view;
-    int slot = find_peer_region(job, &full, &view);
+    // Before anybody is asked: where no path leads there, that is the answer.
+    int slot =
+        far_reaches(job, full.owner) ? leat_path_choose(job, full.owner, REGION_ARENA, NULL) : 0;
+    if (slot < 0)
+        return slot;
+    slot = find_peer_region(job, &full, &view);
     if (slot < 0)
         return slot;
     if (full.bytes > view.bytes)
@@ -267,10 +315,14 @@ int leat_region_register(leat_job *job, const leat_region_options *options, leat
 
 int leat_region_attach(struct leat_job *job, const struct region_key *key, leat_region **region)
 {
-    struct slot_view view;
+    struct slot_view view = {0};
     if (key->owner < 0 || key->owner >= job->rank_count || key->slot >= LEAT_REGION_SLOTS)
         return leat_fail(-EPROTO, "a region key names slot %u of rank %d: no such thing", key->slot,
                          key->owner);
+    if (far_reaches(job, key->owner)) {
+        int slot = ask_for_region(job, key->owner, NULL, key, &view);
+        return slot < 0 ? slot : make_view(job, key->owner, key->slot, &view, region);
+    }
     if (!read_slot(&leat_arena_head(job, key->owner)->slot[key->slot], &view) ||
         view.generation != key->generation)
         return leat_fail(-ESTALE, "rank %d has freed the region in its slot %u", key->owner,
@@ -293,6 +345,8 @@ int leat_region_check(const struct leat_region *region, uint64_t offset, uint64_
                          "%s: %llu bytes at offset %llu do not fit a region of %llu (rank %d)",
                          what, (unsigned long long)bytes, (unsigned long long)offset,
                          (unsigned long long)region->bytes, region->owner);
+    if (region->far)
+        return 0; // its owner looks, with each operation
     const struct region_slot *slot =
         &leat_arena_head(region->job, region->owner)->slot[region->slot];
     if (__atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE) != region->generation)
@@ -308,11 +362,12 @@ void leat_region_free(leat_region *region)
     if (!region->view) {
         struct region_slot *slot = &job->arena.head->slot[region->slot];
         __atomic_store_n(&slot->generation, region->generation + 1, __ATOMIC_RELEASE);
+        far_settle(job);
         if (region->kind == REGION_ARENA)
             leat_arena_free(job, region->remote, region->bytes);
         else if (region->kind == REGION_DEVICE)
             job->device->ops->region_free(job->device, region->address);
-        publish(job->arena.head);
+        publish(job);
     }
     *region->link = region->next;
     if (region->next)

@@ -22,6 +22,7 @@ struct leat_region {
     void *address;
     enum region_kind kind;
     bool view;    /* found through the directory: freeing it leaves the memory alone */
+    bool far;     /* of a rank that is reached by the network: its directory is not here */
     bool retired; /* no longer used here, but a peer may not have left it yet */
     const struct transport *transport;
     int row; /* of the path table */
@@ -34,6 +35,9 @@ struct region_key {
     uint64_t generation;
 };
 
+/* This rank's region of that name; false: there is none. Any thread. */
+bool leat_region_named(struct leat_job *job, const char *name, struct region_key *key,
+                       uint64_t *bytes, uint32_t *kind);
 struct region_key leat_region_key(const struct leat_region *region);
 /* A view of the region that `key` names; -ESTALE when it has been freed meanwhile. */
 int leat_region_attach(struct leat_job *job, const struct region_key *key, leat_region **region);

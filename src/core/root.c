@@ -270,7 +270,7 @@ static bool obey(struct root *root, struct root_peer *peer, const struct hello_e
         }
         return true;
     case HELLO_CARD:
-        root_take_card(root, peer->rank, event->text);
+        root_take_card(root, peer->rank, event->rank, event->text);
         return true;
     case HELLO_ASK:
         root_answer(root, peer, event->rank);

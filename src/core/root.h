@@ -55,9 +55,9 @@ int root_verdict(struct root *root);
 const char *root_local_address(const struct root *root);
 /* Names the ranks that have not come yet. */
 void root_missing(struct root *root, char *text, size_t bytes);
-/* Rank 0's card, and another's, or -EAGAIN (core/card.h). */
-int root_publish(struct root *root, const char *card);
-int root_find(struct root *root, int rank, char card[LEAT_CARD_BYTES]);
+/* Rank 0's card, and another's, or -EAGAIN; by number (core/card.h). */
+int root_publish(struct root *root, int number, const char *card);
+int root_find(struct root *root, int number, char card[LEAT_CARD_BYTES]);
 /* Where ranks of other hosts have reached it, as a number; leaves it where none has. */
 void root_reached_at(struct root *root, char address[64]);
 /* Tells the others, with leat_close's reason or NULL. */
@@ -70,8 +70,8 @@ int root_join(const struct root_options *options, const struct config *config, u
               struct seat *seat, struct root_link **link);
 int root_arrive(struct root_link *link, struct seat *seat, uint64_t deadline_ns);
 void root_look(struct root_link *link, struct segment_head *head);
-int root_link_publish(struct root_link *link, const char *card);
-int root_link_find(struct root_link *link, struct segment_head *head, int rank,
+int root_link_publish(struct root_link *link, int number, const char *card);
+int root_link_find(struct root_link *link, struct segment_head *head, int number,
                    char card[LEAT_CARD_BYTES]);
 void root_link_address(const struct root_link *link, char address[64]);
 void root_leave(struct root_link *link, const char *reason);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The root as a directory: where each rank can be found in a network, for those who ask.
 //
-// Algorithm: a card a rank, kept as it comes; a question for one that is not there yet waits with
-// that rank. Advantage: nobody is told what he has not asked for. Disadvantage: rank 0 answers
-// every question, one a pair of ranks of different hosts that speak to each other.
+// Algorithm: a card a rank and kind, kept as it comes; a question for one that is not there yet
+// waits with that rank. Advantage: nobody is told what he has not asked for. Disadvantage: rank 0
+// answers every question, one a pair of ranks of different hosts that speak to each other.
 
 #define _GNU_SOURCE
 #include "core/root_internal.h"
@@ -17,37 +17,43 @@
 #include <string.h>
 #include <unistd.h>
 
-// The first one stays: a rank is where it has said it is.
-static bool keep(struct root *root, int rank, const char *card)
+static struct root_card *card_of(struct root *root, int number)
 {
-    char *copy = strdup(card);
+    int count = root->options.rank_count;
+    return &root->rank[number % count].card[number / count];
+}
+
+// The first one stays: a rank is where it has said it is.
+static bool keep(struct root *root, int number, const char *card)
+{
+    char *copy = strdup(card), **text = &card_of(root, number)->text;
     pthread_mutex_lock(&root->lock);
-    bool first = copy && !root->rank[rank].card;
+    bool first = copy && !*text;
     if (first)
-        root->rank[rank].card = copy;
+        *text = copy;
     pthread_mutex_unlock(&root->lock);
     if (!first)
         free(copy);
     return first;
 }
 
-static bool known(struct root *root, int rank, struct hello_event *event)
+static bool known(struct root *root, int number, struct hello_event *event)
 {
     pthread_mutex_lock(&root->lock);
-    const char *card = root->rank[rank].card;
+    const char *card = card_of(root, number)->text;
     if (card)
         snprintf(event->text, sizeof event->text, "%s", card);
     pthread_mutex_unlock(&root->lock);
     return card != NULL;
 }
 
-void root_answer_all(struct root *root, int rank)
+void root_answer_all(struct root *root, int number)
 {
-    struct hello_event event = {.kind = HELLO_CARD, .rank = (uint32_t)rank};
-    struct root_ask *ask = root->rank[rank].asks;
-    if (!ask || !known(root, rank, &event))
+    struct hello_event event = {.kind = HELLO_CARD, .rank = (uint32_t)number};
+    struct root_ask *ask = card_of(root, number)->asks;
+    if (!ask || !known(root, number, &event))
         return;
-    root->rank[rank].asks = NULL;
+    card_of(root, number)->asks = NULL;
     while (ask) {
         struct root_ask *next = ask->next;
         if (root->rank[ask->asker].peer)
@@ -57,42 +63,47 @@ void root_answer_all(struct root *root, int rank)
     }
 }
 
-void root_take_card(struct root *root, int rank, const char *card)
+void root_take_card(struct root *root, int rank, uint32_t number, const char *card)
 {
-    if (strlen(card) < LEAT_CARD_BYTES && keep(root, rank, card))
-        root_answer_all(root, rank);
+    const uint32_t count = (uint32_t)root->options.rank_count;
+    if (number / count >= LEAT_CARDS || number % count != (uint32_t)rank)
+        return; // a rank says where it is itself, and no more
+    if (strlen(card) < LEAT_CARD_BYTES && keep(root, (int)number, card))
+        root_answer_all(root, (int)number);
 }
 
-void root_answer(struct root *root, struct root_peer *peer, uint32_t rank)
+void root_answer(struct root *root, struct root_peer *peer, uint32_t number)
 {
-    struct hello_event event = {.kind = HELLO_CARD, .rank = rank};
-    if (rank >= (uint32_t)root->options.rank_count)
+    struct hello_event event = {.kind = HELLO_CARD, .rank = number};
+    if (number / (uint32_t)root->options.rank_count >= LEAT_CARDS)
         return;
-    if (known(root, (int)rank, &event)) {
+    struct root_card *card = card_of(root, (int)number);
+    if (known(root, (int)number, &event)) {
         root_say(peer, &event);
         return;
     }
     // A rank that asks twice gets one answer.
-    for (struct root_ask *ask = root->rank[rank].asks; ask; ask = ask->next)
+    for (struct root_ask *ask = card->asks; ask; ask = ask->next)
         if (ask->asker == peer->rank)
             return;
     struct root_ask *ask = malloc(sizeof *ask);
     if (!ask) {
-        leat_log(root->options.log_level, LOG_ERROR, 0,
-                 "root: no memory for a question of rank %d after rank %u", peer->rank, rank);
+        leat_log(root->options.log_level, LOG_ERROR, 0, "root: no memory for a question of rank %d",
+                 peer->rank);
         return;
     }
-    *ask = (struct root_ask){.next = root->rank[rank].asks, .asker = peer->rank};
-    root->rank[rank].asks = ask;
+    *ask = (struct root_ask){.next = card->asks, .asker = peer->rank};
+    card->asks = ask;
 }
 
 void root_cards_free(struct root *root)
 {
-    for (int rank = 0; rank < root->options.rank_count; rank++) {
-        free(root->rank[rank].card);
-        while (root->rank[rank].asks) {
-            struct root_ask *ask = root->rank[rank].asks;
-            root->rank[rank].asks = ask->next;
+    for (int number = 0; number < LEAT_CARDS * root->options.rank_count; number++) {
+        struct root_card *card = card_of(root, number);
+        free(card->text);
+        while (card->asks) {
+            struct root_ask *ask = card->asks;
+            card->asks = ask->next;
             free(ask);
         }
     }
@@ -100,20 +111,20 @@ void root_cards_free(struct root *root)
 
 // ---- Rank 0's calls ----
 
-int root_publish(struct root *root, const char *card)
+int root_publish(struct root *root, int number, const char *card)
 {
     uint64_t one = 1;
-    keep(root, 0, card);
+    keep(root, number, card);
     // Who has asked already is answered by the thread.
     return write(root->wake_fd, &one, sizeof one) < 0
                ? leat_fail(-errno, "eventfd: %s", strerror(errno))
                : 0;
 }
 
-int root_find(struct root *root, int rank, char card[LEAT_CARD_BYTES])
+int root_find(struct root *root, int number, char card[LEAT_CARD_BYTES])
 {
     struct hello_event event;
-    if (!known(root, rank, &event))
+    if (!known(root, number, &event))
         return -EAGAIN;
     snprintf(card, LEAT_CARD_BYTES, "%.*s", LEAT_CARD_BYTES - 1, event.text);
     return 0;

@@ -37,12 +37,16 @@ struct root_ask {
     int asker;
 };
 
+struct root_card {
+    char *text;            /* or NULL */
+    struct root_ask *asks; /* the thread's */
+};
+
 struct root_rank {
     struct root_peer *peer;
     bool ended;
-    bool ready;            /* under the root's lock, as is the next */
-    char *card;            /* or NULL */
-    struct root_ask *asks; /* the thread's */
+    bool ready; /* under the root's lock, as are the texts of cards */
+    struct root_card card[LEAT_CARDS];
 };
 
 struct root {
@@ -70,9 +74,9 @@ struct root {
 };
 
 /* ---- root_cards.c: the thread's ---- */
-void root_take_card(struct root *root, int rank, const char *card);
-void root_answer(struct root *root, struct root_peer *peer, uint32_t rank);
-void root_answer_all(struct root *root, int rank);
+void root_take_card(struct root *root, int rank, uint32_t number, const char *card);
+void root_answer(struct root *root, struct root_peer *peer, uint32_t number);
+void root_answer_all(struct root *root, int number);
 void root_cards_free(struct root *root);
 
 /* ---- root.c ---- */

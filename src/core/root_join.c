@@ -31,7 +31,7 @@
 // A question, and its answer once that is there.
 struct link_card {
     struct link_card *next;
-    int rank;
+    int number; // core/card.h
     bool there;
     char text[LEAT_CARD_BYTES];
 };
@@ -372,7 +372,7 @@ static void lose(struct root_link *link, struct segment_head *head)
 static void keep_card(struct root_link *link, const struct hello_event *event)
 {
     for (struct link_card *card = link->cards; card; card = card->next)
-        if ((uint32_t)card->rank == event->rank) {
+        if ((uint32_t)card->number == event->rank) {
             snprintf(card->text, sizeof card->text, "%.*s", LEAT_CARD_BYTES - 1, event->text);
             card->there = true;
         }
@@ -414,9 +414,9 @@ void root_look(struct root_link *link, struct segment_head *head)
     pthread_mutex_unlock(&link->lock);
 }
 
-int root_link_publish(struct root_link *link, const char *card)
+int root_link_publish(struct root_link *link, int number, const char *card)
 {
-    struct hello_event event = {.kind = HELLO_CARD, .rank = (uint32_t)link->rank};
+    struct hello_event event = {.kind = HELLO_CARD, .rank = (uint32_t)number};
     snprintf(event.text, sizeof event.text, "%s", card);
     pthread_mutex_lock(&link->lock);
     int error = link->lost ? leat_fail(-EHOSTUNREACH, "the root (rank 0) has left, so nobody can "
@@ -426,22 +426,22 @@ int root_link_publish(struct root_link *link, const char *card)
     return error;
 }
 
-static int ask(struct root_link *link, int rank)
+static int ask(struct root_link *link, int number)
 {
-    struct hello_event event = {.kind = HELLO_ASK, .rank = (uint32_t)rank};
+    struct hello_event event = {.kind = HELLO_ASK, .rank = (uint32_t)number};
     struct link_card *card = calloc(1, sizeof *card);
     if (!card)
-        return leat_fail(-ENOMEM, "no memory to ask where rank %d is", rank);
-    *card = (struct link_card){.next = link->cards, .rank = rank};
+        return leat_fail(-ENOMEM, "no memory to ask where a rank is");
+    *card = (struct link_card){.next = link->cards, .number = number};
     link->cards = card;
     int error = say(link, &event);
     return error ? error : -EAGAIN;
 }
 
-static int find_card(struct root_link *link, int rank, char card[LEAT_CARD_BYTES])
+static int find_card(struct root_link *link, int number, char card[LEAT_CARD_BYTES])
 {
     struct link_card **at = &link->cards;
-    while (*at && (*at)->rank != rank)
+    while (*at && (*at)->number != number)
         at = &(*at)->next;
     struct link_card *found = *at;
     if (found && found->there) {
@@ -452,16 +452,16 @@ static int find_card(struct root_link *link, int rank, char card[LEAT_CARD_BYTES
     }
     if (link->lost)
         return leat_fail(-EHOSTUNREACH,
-                         "the root (rank 0) has left before it said where rank %d is", rank);
-    return found ? -EAGAIN : ask(link, rank);
+                         "the root (rank 0) has left before it said where the rank is");
+    return found ? -EAGAIN : ask(link, number);
 }
 
-int root_link_find(struct root_link *link, struct segment_head *head, int rank,
+int root_link_find(struct root_link *link, struct segment_head *head, int number,
                    char card[LEAT_CARD_BYTES])
 {
     pthread_mutex_lock(&link->lock);
     hear_all(link, head);
-    int error = find_card(link, rank, card);
+    int error = find_card(link, number, card);
     pthread_mutex_unlock(&link->lock);
     return error;
 }

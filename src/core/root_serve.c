@@ -132,7 +132,8 @@ static bool obey_rank_0(struct root *root)
     pthread_mutex_unlock(&root->lock);
     if (ready)
         root_count_ready(root);
-    root_answer_all(root, 0);
+    for (int kind = 0; kind < LEAT_CARDS; kind++)
+        root_answer_all(root, kind * root->options.rank_count);
     return !closing;
 }
 

@@ -493,7 +493,7 @@ static int open_parts(struct fabric_net *net, uint64_t bytes)
         error = fabric_slots_open(net, bytes);
     if (!error)
         error = fabric_card(&net->fabric, card, sizeof card);
-    return error ? error : leat_card_publish(net->job, card);
+    return error ? error : leat_card_publish(net->job, CARD_MESSAGES, card);
 }
 
 int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **net)

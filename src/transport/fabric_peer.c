@@ -110,7 +110,7 @@ int fabric_peer_meet(struct fabric_net *net, int rank, struct fabric_peer **foun
         return error;
     if ((*found)->state == FABRIC_PEER_LOST)
         return fabric_peer_alive(net, rank);
-    error = leat_card_find(net->job, rank, card);
+    error = leat_card_find(net->job, CARD_MESSAGES, rank, card);
     if (!error)
         error = fabric_meet(&net->fabric, card, &(*found)->address);
     if (error == -EAGAIN)

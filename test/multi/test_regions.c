@@ -304,7 +304,7 @@ static void test_a_forbidden_path_is_not_taken(void **state)
     (void)state;
     setenv("LEAT_PATHS", "forbid:shm", 1);
     ranks_run(2, forbidden, NULL);
-    setenv("LEAT_PATHS", "require:fabric", 1);
+    setenv("LEAT_PATHS", "require:peer", 1);
     ranks_run(2, forbidden, NULL);
     unsetenv("LEAT_PATHS");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks in two network namespaces, which leat takes for two hosts: they start by root address, say
-// that no path leads across, and name one another when the link is cut.
+// that no path leads across where libfabric is forbidden, and name one another when the link is
+// cut.
 
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -20,6 +21,7 @@ static void start(struct started *ranks, const int *where, int count, const char
     for (int rank = 0; rank < count; rank++)
         root_start(&ranks[rank], &(struct root_rank_options){.port = 7800,
                                                              .address = "10.77.0.1",
+                                                             .paths = "forbid:fabric",
                                                              .network = network[where[rank]],
                                                              .rank = rank,
                                                              .size = count,
@@ -37,7 +39,8 @@ static void test_ranks_of_two_networks_start_and_say_that_no_path_leads_across(v
         int status = root_finish(&ranks[rank]);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
         char words[96];
-        snprintf(words, sizeof words, "sum error %d: a reduction over all ranks: rank %d is on",
+        snprintf(words, sizeof words,
+                 "sum error %d: the network is forbidden by LEAT_PATHS: rank %d is on",
                  -EHOSTUNREACH, rank == 1 ? 0 : 1);
         root_expect(&ranks[rank], words);
     }
