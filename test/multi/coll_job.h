@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of many ranks in one thread: real engines over a network in memory.
+ * Collectives of many ranks in one thread: real engines over a network in memory, or, under
+ * LEAT_PATHS=require:fabric, over libfabric.
  *
  * Ranks are run in random order over a network with random delays, so each seed is another order of
  * arrival, and repeats exactly. Each case makes stamped values, poisons what is received into,
@@ -15,8 +16,11 @@
 #include "msg/coll.h"
 #include "support/memory_net.h"
 
+#include "core/signal.h"
+
 #include <leat/msg.h>
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,6 +39,7 @@ struct coll_job {
     struct memory_fabric *fabric;
     int rank_count;
     uint64_t random, now_ns;
+    uint64_t moved_ns;                    /* over libfabric: when something happened last */
     struct leat_job *job[COLL_JOB_RANKS]; /* as much of a job as communicators need */
     leat_comm *comm[COLL_JOB_RANKS];
 };
@@ -56,6 +61,48 @@ __attribute__((unused)) static uint64_t coll_job_random(struct coll_job *job, ui
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return (z ^ (z >> 31)) % bound;
 }
+
+/* ---- Over libfabric ---- */
+
+#define COLL_JOB_STUCK_NS UINT64_C(20000000000)
+
+static bool coll_over_fabric(void)
+{
+    const char *paths = getenv("LEAT_PATHS");
+    return paths && !strcmp(paths, "require:fabric");
+}
+
+static void coll_fabric_open(struct coll_job *job)
+{
+    const leat_options options = {.size = sizeof options,
+                                  .thread_ranks = job->rank_count,
+                                  .arena_bytes = 64 << 20,
+                                  .timeout_s = 20};
+    if (leat_open(&options, job->job))
+        fail_msg("leat_open of %d ranks: %s", job->rank_count, leat_error_detail());
+    for (int rank = 0; rank < job->rank_count; rank++)
+        if (leat_comm_split(job->job[rank], NULL, &job->comm[rank]))
+            fail_msg("rank %d: %s", rank, leat_error_detail());
+    job->moved_ns = leat_now_ns();
+}
+
+static void *coll_fabric_leave(void *job)
+{
+    leat_close(job, NULL);
+    return NULL;
+}
+
+/* All at once: a rank that leaves waits until the others have heard it. */
+static void coll_fabric_close(struct coll_job *job)
+{
+    pthread_t thread[COLL_JOB_RANKS];
+    for (int rank = 0; rank < job->rank_count; rank++)
+        assert_int_equal(pthread_create(&thread[rank], NULL, coll_fabric_leave, job->job[rank]), 0);
+    for (int rank = 0; rank < job->rank_count; rank++)
+        pthread_join(thread[rank], NULL);
+}
+
+/* ---- Either ---- */
 
 __attribute__((unused)) static void coll_job_open(struct coll_job *job, int rank_count,
                                                   uint64_t seed, const struct coll_network *network)
@@ -86,6 +133,10 @@ __attribute__((unused)) static void coll_job_open(struct coll_job *job, int rank
                                       .ring_limit = network->ring_limit,
                                       .handle_limit = 256};
     *job = (struct coll_job){.rank_count = rank_count, .random = seed};
+    if (coll_over_fabric()) {
+        coll_fabric_open(job);
+        return;
+    }
     job->fabric = memory_fabric_new(&options);
     assert_non_null(job->fabric);
     for (int rank = 0; rank < rank_count; rank++) {
@@ -101,6 +152,10 @@ __attribute__((unused)) static void coll_job_open(struct coll_job *job, int rank
 
 __attribute__((unused)) static void coll_job_close(struct coll_job *job)
 {
+    if (!job->fabric) {
+        coll_fabric_close(job);
+        return;
+    }
     const char *misuse = memory_fabric_misuse(job->fabric);
     if (misuse)
         fail_msg("the network was misused: %s", misuse);
@@ -128,7 +183,20 @@ static void coll_job_stuck(struct coll_job *job, leat_request *request, int coun
 static bool coll_job_step(struct coll_job *job)
 {
     int rank = (int)coll_job_random(job, (uint64_t)job->rank_count);
+    if (!job->fabric)
+        job->now_ns = leat_now_ns();
     return msg_progress(job->job[rank]->msg, job->now_ns);
+}
+
+/* Nothing happens any more before the next arrival, which a real network brings by itself. */
+static bool coll_job_waits(struct coll_job *job, int idle)
+{
+    if (!job->fabric)
+        return leat_now_ns() - job->moved_ns < COLL_JOB_STUCK_NS;
+    uint64_t next = memory_fabric_next(job->fabric);
+    if (next != UINT64_MAX && next > job->now_ns)
+        job->now_ns = next;
+    return idle <= 10000 * job->rank_count;
 }
 
 /* Runs the ranks in random order until all requests are finished. */
@@ -144,13 +212,9 @@ __attribute__((unused)) static void coll_job_run(struct coll_job *job, leat_requ
         }
         job->now_ns += coll_job_random(job, 50);
         idle = coll_job_step(job) ? 0 : idle + 1;
-        if (idle % (8 * job->rank_count) != 8 * job->rank_count - 1)
-            continue;
-        // Nothing happens any more before the next arrival.
-        uint64_t next = memory_fabric_next(job->fabric);
-        if (next != UINT64_MAX && next > job->now_ns)
-            job->now_ns = next;
-        if (idle > 10000 * job->rank_count)
+        if (!idle)
+            job->moved_ns = job->now_ns;
+        if (idle % (8 * job->rank_count) == 8 * job->rank_count - 1 && !coll_job_waits(job, idle))
             coll_job_stuck(job, request, count);
     }
 }

@@ -24,6 +24,11 @@ static void all_algorithms(struct coll_job *job, struct coll_case test)
     }
 }
 
+static bool takes_sizes(enum leat_collective_kind kind)
+{
+    return (kind >= LEAT_GATHER && kind <= LEAT_ALLTOALL) || kind == LEAT_REDUCE_SCATTER;
+}
+
 static void every_count(struct coll_job *job, struct coll_case test)
 {
     const uint64_t counts[] = {0, 1, 3, (uint64_t)job->rank_count + 2, 200};
@@ -82,6 +87,50 @@ UNEVEN(allgather, LEAT_ALLGATHER)
 UNEVEN(alltoall, LEAT_ALLTOALL)
 UNEVEN(reduce_scatter, LEAT_REDUCE_SCATTER)
 
+// ---- Over libfabric ----
+
+static void every_collective_over_libfabric_is_exact(void **state)
+{
+    (void)state;
+    static const int most[] = {2, 3, 5, 8};
+    struct coll_job job;
+    for (unsigned i = 0; i < sizeof most / sizeof *most; i++) {
+        coll_job_open(&job, most[i], 300 + i, &networks[0]);
+        for (enum leat_collective_kind kind = 0; kind < LEAT_COLLECTIVE_COUNT; kind++)
+            every_count(&job,
+                        (struct coll_case){.kind = kind, .uneven = i % 2 && takes_sizes(kind)});
+        coll_job_close(&job);
+    }
+}
+
+static void collectives_of_33_ranks_over_libfabric_are_exact(void **state)
+{
+    (void)state;
+    struct coll_job job;
+    coll_job_open(&job, 33, 33, &networks[0]);
+    for (enum leat_collective_kind kind = 0; kind < LEAT_COLLECTIVE_COUNT; kind++)
+        for (uint64_t count = 1; count <= 9; count += 8)
+            case_run(&job, &(struct coll_case){.kind = kind, .count = count, .root = 32});
+    coll_job_close(&job);
+}
+
+// 1,000 elements to the last rank: where others have crashed.
+static void a_reduction_in_place_over_libfabric_is_exact(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 5; ranks += ranks - 1) {
+        struct coll_job job;
+        coll_job_open(&job, ranks, (uint64_t)ranks, &networks[0]);
+        for (enum case_values values = 0; values < VALUES_COUNT; values++)
+            all_algorithms(&job, (struct coll_case){.kind = LEAT_REDUCE,
+                                                    .values = values,
+                                                    .root = ranks - 1,
+                                                    .count = 1000,
+                                                    .in_place = true});
+        coll_job_close(&job);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -102,5 +151,13 @@ int main(void)
         cmocka_unit_test(alltoall_with_a_size_a_rank_is_exact),
         cmocka_unit_test(reduce_scatter_with_a_size_a_rank_is_exact),
     };
-    return cmocka_run_group_tests_name("collectives", tests, NULL, NULL);
+    const struct CMUnitTest over_fabric[] = {
+        cmocka_unit_test(every_collective_over_libfabric_is_exact),
+        cmocka_unit_test(collectives_of_33_ranks_over_libfabric_are_exact),
+        cmocka_unit_test(a_reduction_in_place_over_libfabric_is_exact),
+    };
+    const char *all = getenv("LEAT_LONG");
+    return coll_over_fabric() && !(all && !strcmp(all, "1"))
+               ? cmocka_run_group_tests_name("collectives over libfabric", over_fabric, NULL, NULL)
+               : cmocka_run_group_tests_name("collectives", tests, NULL, NULL);
 }

@@ -85,22 +85,26 @@ static void float_sums_are_the_same_in_every_order_of_arrival(void **state)
         }
 }
 
+static void all_ranks_agree(int ranks)
+{
+    int algorithms;
+    const char *const *name = msg_algorithms(LEAT_ALLREDUCE, &algorithms);
+    struct coll_job job;
+    coll_job_open(&job, ranks, (uint64_t)ranks, &networks[ranks % 3]);
+    for (int i = 0; i < algorithms; i++) {
+        sum(&job, LEAT_ALLREDUCE, 300, 0, name[i]);
+        for (int rank = 1; rank < ranks; rank++)
+            if (memcmp(received[rank], received[0], sizeof received[0]) != 0)
+                fail_msg("%s of %d ranks: ranks 0 and %d differ", name[i], ranks, rank);
+    }
+    coll_job_close(&job);
+}
+
 static void an_allreduce_gives_all_ranks_the_same_bits(void **state)
 {
     (void)state;
-    int algorithms;
-    const char *const *name = msg_algorithms(LEAT_ALLREDUCE, &algorithms);
-    for (int ranks = 2; ranks <= 33; ranks += ranks < 10 ? 1 : 5) {
-        struct coll_job job;
-        coll_job_open(&job, ranks, (uint64_t)ranks, &networks[ranks % 3]);
-        for (int i = 0; i < algorithms; i++) {
-            sum(&job, LEAT_ALLREDUCE, 300, 0, name[i]);
-            for (int rank = 1; rank < ranks; rank++)
-                if (memcmp(received[rank], received[0], sizeof received[0]) != 0)
-                    fail_msg("%s of %d ranks: ranks 0 and %d differ", name[i], ranks, rank);
-        }
-        coll_job_close(&job);
-    }
+    for (int ranks = 2; ranks <= 33; ranks += ranks < 10 ? 1 : 5)
+        all_ranks_agree(ranks);
 }
 
 static void a_reduction_gives_every_root_the_same_bits(void **state)
@@ -119,6 +123,34 @@ static void a_reduction_gives_every_root_the_same_bits(void **state)
         }
         coll_job_close(&job);
     }
+}
+
+// Once over memory, then over libfabric.
+static void float_sums_over_libfabric_have_the_same_bits(void **state)
+{
+    (void)state;
+    static double first[COLL_JOB_RANKS][MOST];
+    for (enum leat_collective_kind kind = 0; kind < LEAT_COLLECTIVE_COUNT; kind++) {
+        if (!coll_reduces((unsigned)kind))
+            continue;
+        for (uint64_t repeat = 0; repeat < 3; repeat++) {
+            struct coll_job job;
+            setenv("LEAT_PATHS", repeat ? "require:fabric" : "auto", 1);
+            coll_job_open(&job, 5, 40 + repeat, &networks[0]);
+            sum(&job, kind, 700, 2, NULL);
+            if (!repeat)
+                memcpy(first, received, sizeof first);
+            assert_memory_equal(received, first, 5 * sizeof first[0]);
+            coll_job_close(&job);
+        }
+    }
+}
+
+static void an_allreduce_over_libfabric_gives_all_ranks_the_same_bits(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 17; ranks = 2 * ranks + 1)
+        all_ranks_agree(ranks);
 }
 
 // ---- NaN and zeros ----
@@ -195,22 +227,33 @@ static void extremes(struct coll_job *job, enum leat_collective_kind kind, bool 
     }
 }
 
+static void nans_of(int ranks)
+{
+    const enum leat_collective_kind kinds[] = {LEAT_REDUCE, LEAT_ALLREDUCE, LEAT_SCAN,
+                                               LEAT_EXCLUSIVE_SCAN};
+    struct coll_job job;
+    coll_job_open(&job, ranks, (uint64_t)ranks, &networks[ranks % 3]);
+    for (unsigned i = 0; i < 8; i++) {
+        int count;
+        const char *const *name = msg_algorithms(kinds[i / 2], &count);
+        for (int j = -1; j < count; j++)
+            extremes(&job, kinds[i / 2], i & 1, j < 0 ? NULL : name[j]);
+    }
+    coll_job_close(&job);
+}
+
 static void a_nan_at_any_rank_gives_the_quiet_nan(void **state)
 {
     (void)state;
-    const enum leat_collective_kind kinds[] = {LEAT_REDUCE, LEAT_ALLREDUCE, LEAT_SCAN,
-                                               LEAT_EXCLUSIVE_SCAN};
-    for (int ranks = 1; ranks <= 9; ranks++) {
-        struct coll_job job;
-        coll_job_open(&job, ranks, (uint64_t)ranks, &networks[ranks % 3]);
-        for (unsigned i = 0; i < 8; i++) {
-            int count;
-            const char *const *name = msg_algorithms(kinds[i / 2], &count);
-            for (int j = -1; j < count; j++)
-                extremes(&job, kinds[i / 2], i & 1, j < 0 ? NULL : name[j]);
-        }
-        coll_job_close(&job);
-    }
+    for (int ranks = 1; ranks <= 9; ranks++)
+        nans_of(ranks);
+}
+
+static void a_nan_over_libfabric_gives_the_quiet_nan(void **state)
+{
+    (void)state;
+    nans_of(2);
+    nans_of(5);
 }
 
 static void minus_zero_is_less_than_zero_at_any_rank(void **state)
@@ -254,5 +297,12 @@ int main(void)
         cmocka_unit_test(a_nan_at_any_rank_gives_the_quiet_nan),
         cmocka_unit_test(minus_zero_is_less_than_zero_at_any_rank),
     };
-    return cmocka_run_group_tests_name("order of combining", tests, NULL, NULL);
+    const struct CMUnitTest over_fabric[] = {
+        cmocka_unit_test(an_allreduce_over_libfabric_gives_all_ranks_the_same_bits),
+        cmocka_unit_test(a_nan_over_libfabric_gives_the_quiet_nan),
+        cmocka_unit_test(float_sums_over_libfabric_have_the_same_bits),
+    };
+    return coll_over_fabric()
+               ? cmocka_run_group_tests_name("order over libfabric", over_fabric, NULL, NULL)
+               : cmocka_run_group_tests_name("order of combining", tests, NULL, NULL);
 }

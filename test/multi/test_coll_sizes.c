@@ -253,5 +253,13 @@ int main(void)
         cmocka_unit_test(a_gather_of_more_than_4_gib_is_put_in_place),
         cmocka_unit_test(more_than_an_address_space_is_refused),
     };
-    return cmocka_run_group_tests_name("sizes of collectives", tests, NULL, NULL);
+    const struct CMUnitTest over_fabric[] = {
+        cmocka_unit_test(every_mix_of_zero_counts_completes),
+        cmocka_unit_test(nothing_at_all_needs_no_memory),
+        cmocka_unit_test(blocks_beyond_4_gib_are_found),
+        cmocka_unit_test(more_than_an_address_space_is_refused),
+    };
+    return coll_over_fabric()
+               ? cmocka_run_group_tests_name("sizes over libfabric", over_fabric, NULL, NULL)
+               : cmocka_run_group_tests_name("sizes of collectives", tests, NULL, NULL);
 }

@@ -194,6 +194,24 @@ static void test_floods_from_several_senders_stay_within_the_budget(void **state
     unsetenv("LEAT_MSG_BUDGET");
 }
 
+// LEAT_LONG=1: all of it from one sender and from 31.
+static void test_floods_over_libfabric_stay_within_the_budget(void **state)
+{
+    (void)state;
+    bool whole = msg_scaled(1, 0);
+    setenv("LEAT_MSG_BUDGET", whole ? "16M" : "4M", 1); // less than there is
+    msg_run_processes(2, "flood_small");
+    if (whole) {
+        msg_run_processes(2, "flood_kilobytes");
+        msg_run_processes(32, "flood_small");
+        msg_run_processes(32, "flood_kilobytes");
+    } else {
+        msg_run_threads(parts, 2, "flood_kilobytes");
+        msg_run_threads(parts, 5, "flood_small");
+    }
+    unsetenv("LEAT_MSG_BUDGET");
+}
+
 // ---- A later message first ----
 
 // Rank 1 sends many under one tag, then one under another, which rank 0 takes first.
@@ -248,6 +266,19 @@ static void test_a_later_message_is_received_before_those_held_back(void **state
     msg_run_both(parts, 2, "later_first");
     unsetenv("LEAT_MSG_EAGER");
     unsetenv("TEST_BYTES");
+    unsetenv("LEAT_MSG_BUDGET");
+}
+
+static void test_a_later_message_over_libfabric_is_received_first(void **state)
+{
+    (void)state;
+    setenv("LEAT_MSG_BUDGET", msg_scaled(1, 0) ? "16M" : "3M", 1);
+    msg_run_threads(parts, 2, "later_first");
+    setenv("LEAT_MSG_EAGER", "0", 1);
+    setenv("TEST_BYTES", "1000", 1);
+    msg_run_threads(parts, 2, "later_first");
+    unsetenv("TEST_BYTES");
+    unsetenv("LEAT_MSG_EAGER");
     unsetenv("LEAT_MSG_BUDGET");
 }
 
@@ -447,5 +478,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_counts_by_protocol_and_path_add_up),
         cmocka_unit_test(test_pools_return_to_where_they_were),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest over_fabric[] = {
+        cmocka_unit_test(test_floods_over_libfabric_stay_within_the_budget),
+        cmocka_unit_test(test_a_later_message_over_libfabric_is_received_first),
+    };
+    return msg_over_fabric() ? cmocka_run_group_tests(over_fabric, NULL, NULL)
+                             : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,9 +23,11 @@
 static const uint64_t sizes[] = {0,
                                  1,
                                  8,
+                                 AROUND(16),       // a provider sends at once
                                  AROUND(96),       // a slot
                                  AROUND(480),      // a packet
                                  AROUND(4096),     // a fragment, and direct copies
+                                 AROUND(16384),    // a provider's own rendezvous
                                  AROUND(32768),    // eager, shared copies
                                  AROUND(65536),    // bulk area of a ring
                                  AROUND(131072),   // a pipe
@@ -255,6 +257,12 @@ static void eager(struct rank_thread *self)
     }
 }
 
+static void test_a_synchronous_send_over_libfabric_finishes_only_when_it_is_matched(void **state)
+{
+    (void)state;
+    msg_run_threads(parts, 2, "synchronous");
+}
+
 static void test_a_small_send_finishes_without_its_receive(void **state)
 {
     (void)state;
@@ -416,6 +424,12 @@ static void test_mixed_messages_keep_their_order_with_few_rings(void **state)
     unsetenv("LEAT_MSG_PEERS");
 }
 
+static void test_mixed_messages_over_libfabric_keep_their_order(void **state)
+{
+    (void)state;
+    msg_run_threads(parts, 4, "order");
+}
+
 // ---- Wildcards, communicators ----
 
 // Collectives run while a receive of anything from anybody is posted, which is not for them.
@@ -463,6 +477,12 @@ static void test_communicators_and_collectives_are_apart(void **state)
     msg_run_both(parts, 4, "apart");
 }
 
+static void test_communicators_and_collectives_over_libfabric_are_apart(void **state)
+{
+    (void)state;
+    msg_run_threads(parts, 4, "apart");
+}
+
 static const struct msg_part parts[] = {{"limits", limits},
                                         {"limits_without_attach", limits_without_attach},
                                         {"limits_half_attach", limits_half_attach},
@@ -490,5 +510,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mixed_messages_keep_their_order_with_few_rings),
         cmocka_unit_test(test_communicators_and_collectives_are_apart),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest over_fabric[] = {
+        cmocka_unit_test(test_sizes_around_every_limit_between_threads),
+        cmocka_unit_test(test_a_synchronous_send_over_libfabric_finishes_only_when_it_is_matched),
+        cmocka_unit_test(test_mixed_messages_over_libfabric_keep_their_order),
+        cmocka_unit_test(test_communicators_and_collectives_over_libfabric_are_apart),
+    };
+    return msg_over_fabric() ? cmocka_run_group_tests(over_fabric, NULL, NULL)
+                             : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,6 +110,12 @@ static void test_a_receive_that_is_too_small_says_so_at_every_protocol(void **st
     msg_run_both(parts, 2, "too_small");
 }
 
+static void test_a_receive_over_libfabric_that_is_too_small_says_so(void **state)
+{
+    (void)state;
+    msg_run_threads(parts, 2, "too_small");
+}
+
 static void test_a_receive_that_is_too_small_by_queue_and_pipe(void **state)
 {
     (void)state;
@@ -276,6 +282,12 @@ static void test_the_sizes_of_large_messages_are_64_bits(void **state)
     msg_run_both(parts, 2, "large_small");
 }
 
+static void test_the_sizes_of_large_messages_over_libfabric_are_64_bits(void **state)
+{
+    (void)state;
+    msg_run_threads(parts, 2, "large_small");
+}
+
 #if !MSG_FEWER // its shadow of such memory would take 16 GiB
 
 static bool skip_without_mappings(void)
@@ -325,5 +337,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_layout_beyond_32_bits),
 #endif
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest over_fabric[] = {
+        cmocka_unit_test(test_a_receive_over_libfabric_that_is_too_small_says_so),
+        cmocka_unit_test(test_the_sizes_of_large_messages_over_libfabric_are_64_bits),
+    };
+    return msg_over_fabric() ? cmocka_run_group_tests(over_fabric, NULL, NULL)
+                             : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -340,6 +340,20 @@ static void test_storms_within_small_budgets(void **state)
         run_storm(&list[i], 1000 + 100 * i);
 }
 
+static void test_storms_over_libfabric(void **state)
+{
+    (void)state;
+    setenv("LEAT_MSG_BUDGET", "2M", 1);
+    setenv("TEST_SEED", "2000", 1);
+    msg_run_threads(parts, 2, "storm");
+    setenv("LEAT_MSG_PEERS", "1", 1);
+    setenv("TEST_SEED", "2101", 1);
+    msg_run_threads(parts, 3, "storm");
+    unsetenv("LEAT_MSG_PEERS");
+    unsetenv("TEST_SEED");
+    unsetenv("LEAT_MSG_BUDGET");
+}
+
 static const struct msg_part parts[] = {{"storm", storm}, {NULL, NULL}};
 
 int main(int argc, char **argv)
@@ -350,5 +364,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_storms_within_ample_budgets),
         cmocka_unit_test(test_storms_within_small_budgets),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest over_fabric[] = {cmocka_unit_test(test_storms_over_libfabric)};
+    return msg_over_fabric() ? cmocka_run_group_tests(over_fabric, NULL, NULL)
+                             : cmocka_run_group_tests(tests, NULL, NULL);
 }
