@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs ctest in a build directory, then counts single cmocka tests and lists what was skipped.
 # usage: run_tests.sh BUILD_DIR [ctest arguments]
-# LEAT_TOTALS: file that gets one line "passed failed skipped"; JOBS: tests at a time.
+# LEAT_TOTALS: file that gets one line "passed failed skipped"; LEAT_FAILURES: file that gets what
+# failed, with the end of its output; JOBS: tests at a time.
 set -uo pipefail
 
 if [ $# -lt 1 ] || [ ! -f "$1/CTestTestfile.cmake" ]; then
@@ -40,6 +41,9 @@ fi
 append=()
 if [ -n "${LEAT_TOTALS:-}" ]; then
     append=(--append "$LEAT_TOTALS")
+fi
+if [ -n "${LEAT_FAILURES:-}" ]; then
+    append+=(--failures "$LEAT_FAILURES")
 fi
 echo
 python3 "$here/glue/summary.py" "$report" --may-skip "$here/may_skip.txt" "${append[@]}"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the tests of one ctest run and lists the skipped ones with their reasons.
 
-usage: summary.py JUNIT_FILE [--may-skip FILE] [--append FILE]
+usage: summary.py JUNIT_FILE [--may-skip FILE] [--append FILE] [--failures FILE]
 
 Each cmocka test counts one, as does each ctest entry that is not a cmocka program. ctest alone
 would not do: a cmocka program returns 0 although some of its tests called skip().
@@ -10,12 +10,15 @@ would not do: a cmocka program returns 0 although some of its tests called skip(
 --may-skip FILE  tests that may be skipped under CI=true, one regular expression a line; any other
                  skipped test fails the run there
 --append FILE    adds the line "passed failed skipped" to FILE, for a total over several runs
+--failures FILE  adds what failed, each with the end of what its ctest entry printed, to FILE
 """
 import argparse
 import os
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
+
+FAILURE_LINES = 40
 
 RUN = re.compile(r"^\[ RUN      \] (\S+)")
 END = re.compile(r"^\[ *(OK|FAILED|SKIPPED) *\] (\S+)$")
@@ -26,6 +29,7 @@ class Result:
         self.passed = 0
         self.failed = []
         self.skipped = []  # (name, reason)
+        self.output = {}  # of entries with a failure: what they printed, in lines
 
 
 def last_line(lines):
@@ -65,6 +69,13 @@ def count_cmocka(entry, lines, result):
 def count_entry(case, result):
     entry = case.get("name")
     lines = (case.findtext("system-out") or "").splitlines()
+    failed_before = len(result.failed)
+    count_entry_lines(case, entry, lines, result)
+    if len(result.failed) > failed_before:
+        result.output[entry] = lines
+
+
+def count_entry_lines(case, entry, lines, result):
     cause = case.find("failure")
     skip = case.find("skipped")
     if case.get("status") == "run" and any(RUN.match(line) for line in lines):
@@ -90,11 +101,23 @@ def may_skip_patterns(path):
     return [re.compile(line) for line in lines if line]
 
 
+def write_failures(path, result, not_run):
+    with open(path, "a", encoding="utf-8") as file:
+        for name in result.failed:
+            file.write(f"FAILED  {name}\n")
+        for name in not_run:
+            file.write(f"FAILED  {name} (skipped, but it has to run under CI=true)\n")
+        for entry, lines in result.output.items():
+            file.write(f"---- the end of what {entry} printed\n")
+            file.writelines(line + "\n" for line in lines[-FAILURE_LINES:])
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("junit_file")
     parser.add_argument("--may-skip")
     parser.add_argument("--append")
+    parser.add_argument("--failures")
     arguments = parser.parse_args()
 
     result = Result()
@@ -103,17 +126,21 @@ def main():
 
     allowed = may_skip_patterns(arguments.may_skip)
     status = 1 if result.failed or not result.passed else 0
+    not_run = []
     for name in result.failed:
         print(f"FAILED  {name}")
     for name, reason in result.skipped:
         print(f"skipped {name}: {reason}")
         if os.environ.get("CI") == "true" and not any(p.search(name) for p in allowed):
             print(f"        {name} has to run under CI=true ({arguments.may_skip} has no line for it)")
+            not_run.append(name)
             status = 1
     counts = result.passed, len(result.failed), len(result.skipped)
     if arguments.append:
         with open(arguments.append, "a", encoding="utf-8") as file:
             file.write("{} {} {}\n".format(*counts))
+    if arguments.failures:
+        write_failures(arguments.failures, result, not_run)
     print("Each cmocka test counts one, any other ctest entry counts one.")
     print("{} passed, {} failed, {} skipped".format(*counts))
     return status
