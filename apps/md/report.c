@@ -53,7 +53,7 @@ enum word {
     WORD_BYTES = WORD_PHASE + PHASE_COUNT,
     WORD_OPERATIONS = WORD_BYTES + LEAT_PATH_ROWS,
     WORD_COUNTS = WORD_OPERATIONS + LEAT_PATH_ROWS,
-    WORD_COUNT = WORD_COUNTS + 5
+    WORD_COUNT = WORD_COUNTS + 7
 };
 
 _Static_assert(WORD_COUNT <= MD_SUM_WORDS, "a report is one reduction");
@@ -99,6 +99,8 @@ static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD
     word[WORD_COUNTS + 2] = (double)stats.signal_waits;
     word[WORD_COUNTS + 3] = (double)stats.wait_ns * 1e-9;
     word[WORD_COUNTS + 4] = (double)stats.arena_peak_bytes;
+    word[WORD_COUNTS + 5] = (double)stats.proxy_orders;
+    word[WORD_COUNTS + 6] = (double)stats.proxy_bytes;
     return md_sum(rank, word, WORD_COUNT);
 }
 
@@ -151,9 +153,9 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     if (md_halo_check_sum(rank))
         report->checked = *md_halo_check_sum(rank);
     report->has_counts = rank->options->stats;
-    report->counts =
-        (struct md_counts){word[WORD_COUNTS], word[WORD_COUNTS + 1], word[WORD_COUNTS + 2],
-                           word[WORD_COUNTS + 3], word[WORD_COUNTS + 4]};
+    report->counts = (struct md_counts){
+        word[WORD_COUNTS],     word[WORD_COUNTS + 1], word[WORD_COUNTS + 2], word[WORD_COUNTS + 3],
+        word[WORD_COUNTS + 4], word[WORD_COUNTS + 5], word[WORD_COUNTS + 6]};
     return 0;
 }
 
@@ -300,4 +302,7 @@ void md_report_text(const struct md_report *report, FILE *stream)
                 "awaited, %.3f s in waits, regions %.1f MiB at most\n",
                 report->counts.launches, report->counts.blocking_waits, report->counts.signal_waits,
                 report->counts.wait_s, report->counts.arena_peak_bytes / 1048576.0);
+    if (report->has_counts && report->counts.proxy_orders > 0)
+        fprintf(stream, "the halo's proxy threads carried %.1f MiB and raised %.0f signals\n",
+                report->counts.proxy_bytes / 1048576.0, report->counts.proxy_orders);
 }

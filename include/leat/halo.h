@@ -195,7 +195,9 @@ enum leat_element {
 #define LEAT_FIELDS_MAX 8
 
 typedef struct leat_field {
-    leat_place place; /* element 0, in a region allocated by leat; room for element_count */
+    /* Element 0, in a region of this rank's (registered ones on the CPU device only), with room for
+     * element_count. Where peers' kernels cannot store to it, their proxy threads copy. */
+    leat_place place;
     enum leat_element element;
     int components; /* of the element's type, 1 to 64; with `shifted`, at least 3 */
     int shifted;    /* forward adds the pulse's shift to the first three components */
@@ -228,7 +230,7 @@ typedef struct leat_halo leat_halo;
  * size) before anything moves.
  * -EPROTO the two sides disagree: names pulse, peer, expected and got
  * -ENOSPC a field's region is too small for the plan (names field, needed and had)
- * -EHOSTUNREACH no path for direct stores to a peer's field, with the reasons
+ * -EHOSTUNREACH no path to a peer's field, with the reasons
  * The plan has to outlive the halo.
  */
 LEAT_API int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options *options,

@@ -255,6 +255,9 @@ typedef struct leat_stats {
     /* Messages that found no room and stayed with their sender, those that were looked for there,
      * rings granted and given back. */
     uint64_t msg_held, msg_found, msg_rings_granted, msg_rings_returned;
+    /* What kernels of halos had carried by the proxy thread, whatever `peer`: words raised, and
+     * bytes, which the paths count too. */
+    uint64_t proxy_orders, proxy_bytes;
 } leat_stats;
 
 #define LEAT_ALL_PEERS (-1)

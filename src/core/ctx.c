@@ -13,6 +13,7 @@
 #include "core/trace.h"
 #include "device/ops.h"
 #include "file/internal.h"
+#include "halo/proxy.h"
 #include "transport/far.h"
 
 #include <errno.h>
@@ -173,6 +174,7 @@ void leat_close(leat_job *job, const char *reason)
     if (!job)
         return;
     // What was sent arrives before anybody hears that this rank has left.
+    leat_proxy_drain(job);
     far_farewell(job);
     struct rank_record *record = leat_rank_record(job, job->rank);
     if (reason) {
@@ -189,6 +191,7 @@ void leat_close(leat_job *job, const char *reason)
     leat_trace_close(job);
     while (job->children)
         job->children->orphan(job->children);
+    leat_proxy_close(job);
     while (job->regions)
         leat_region_free(job->regions);
     far_close(job);

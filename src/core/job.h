@@ -172,6 +172,7 @@ struct file_counts {
 
 struct counts {
     uint64_t launches, blocking_waits, signal_waits, wait_ns, cpu_ns;
+    uint64_t proxy_orders, proxy_bytes; /* by the halo's proxy */
 };
 
 struct device;
@@ -182,6 +183,7 @@ struct letters;
 struct tie;
 struct far;
 struct msg_engine;
+struct proxy;
 struct trace;
 
 /* What a layer above has opened on a job, so that leat_close can let go of it: the handle then only
@@ -212,6 +214,7 @@ struct leat_job {
     struct job_child msg_child;
     void (*progress)(struct leat_job *job); /* of messages; NULL while there are none */
     struct letters *letters;                /* halo/letter.c's */
+    struct proxy *proxy;                    /* halo/proxy.c's, made at first use */
     struct device *device;
     pthread_mutex_t file_lock;        /* of the making of the next */
     struct file_pool *file_pool;      /* made at first use */

@@ -36,7 +36,8 @@ static const char *ruled_out(const char *rule, const char *name)
         return "forbidden by LEAT_PATHS";
     // Memory of one's own needs no path; requiring another row is about peers, or about files.
     if (!strncmp(rule, "require:", 8) && !leat_path_rule(rule, "require:", name) &&
-        strcmp(name, "self") != 0 && !file_paths_required(rule))
+        strcmp(name, "self") != 0 && !file_paths_required(rule) &&
+        !leat_path_rule(rule, "require:", "proxy"))
         return "not what LEAT_PATHS requires";
     return NULL;
 }
@@ -64,6 +65,12 @@ static int fail_all(int peer, const leat_path_report *report)
     return leat_fail(-EHOSTUNREACH, "no path to rank %d (%s)", peer, reasons);
 }
 
+static void add_reason(leat_path_row *row, const char *more)
+{
+    size_t used = strlen(row->reason);
+    snprintf(row->reason + used, sizeof row->reason - used, "%s", more);
+}
+
 int leat_path_choose(struct leat_job *job, int peer, enum region_kind kind,
                      leat_path_report *report)
 {
@@ -79,6 +86,8 @@ int leat_path_choose(struct leat_job *job, int peer, enum region_kind kind,
         } else if (!try_row(job, leat_transports[row], peer, kind, &full->row[row])) {
             chosen = row;
             full->row[row].chosen = 1;
+            if (peer != job->rank && leat_path_rule(job->config.paths, "require:", "proxy"))
+                add_reason(&full->row[row], "; kernels by the proxy thread");
         }
     }
     return chosen >= 0 ? chosen : fail_all(peer, full);

@@ -49,6 +49,13 @@ void leat_signal_raise(struct leat_signal *signal, uint64_t value)
         syscall(SYS_futex, futex_word(signal), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+void leat_signal_count(struct leat_signal *signal)
+{
+    __atomic_add_fetch(&signal->value, 1, SIGNAL_ORDER_RAISE);
+    if (__atomic_load_n(&signal->sleepers, SIGNAL_ORDER_LOOK))
+        syscall(SYS_futex, futex_word(signal), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 static inline void relax(void)
 {
 #if defined(__x86_64__)
@@ -123,6 +130,15 @@ int leat_signal_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted,
     if (seen)
         *seen = leat_signal_read(signal);
     return error;
+}
+
+int leat_signal_watch(leat_job *job, struct leat_signal *signal, uint64_t wanted,
+                      uint64_t deadline_ns)
+{
+    if (leat_signal_reached(leat_signal_read(signal), wanted) ||
+        spin(signal, wanted, leat_now_ns() + job->config.spin_ns))
+        return 0;
+    return wait_asleep(job, signal, wanted, -1, deadline_ns);
 }
 
 // The state letter of a process, as ps shows it; 0 when there is none to be read.

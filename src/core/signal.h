@@ -68,6 +68,12 @@ static inline uint64_t leat_signal_read(const struct leat_signal *signal)
 int leat_signal_wait(leat_job *job, struct leat_signal *signal, uint64_t wanted, int peer,
                      uint64_t deadline_ns, uint64_t *seen);
 
+/* Raises the word by one, for those who may do so at the same time. */
+void leat_signal_count(struct leat_signal *signal);
+/* As leat_signal_wait, for threads of the library: no peer is watched, nothing is counted. */
+int leat_signal_watch(leat_job *job, struct leat_signal *signal, uint64_t wanted,
+                      uint64_t deadline_ns);
+
 /* Sets the detail for a failed wait ("what" as in "halo pulse 2 of exchange 17") and returns error.
  */
 int leat_wait_fail(const leat_job *job, int error, const char *what, int peer, uint64_t wanted,

@@ -99,6 +99,8 @@ int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
     read.signal_waits = __atomic_load_n(&job->counts.signal_waits, __ATOMIC_RELAXED);
     read.wait_ns = __atomic_load_n(&job->counts.wait_ns, __ATOMIC_RELAXED);
     read.cpu_ns = __atomic_load_n(&job->counts.cpu_ns, __ATOMIC_RELAXED);
+    read.proxy_orders = __atomic_load_n(&job->counts.proxy_orders, __ATOMIC_RELAXED);
+    read.proxy_bytes = __atomic_load_n(&job->counts.proxy_bytes, __ATOMIC_RELAXED);
     read.arena_bytes = job->arena.bytes;
     read.arena_used_bytes = __atomic_load_n(&job->arena.used, __ATOMIC_RELAXED);
     read.arena_peak_bytes = __atomic_load_n(&job->arena.peak, __ATOMIC_RELAXED);

@@ -81,7 +81,7 @@ static int cpu_launch(struct device *base, const struct device_launch *launch)
     kernel_function *kernel = kernels[launch->kernel];
     void *arguments = launch->arguments->address;
     if (!device->worker_count) {
-        kernel(&grid, arguments, launch->choice, 0);
+        kernel(&grid, arguments, launch->choice, launch->turn);
         return 0;
     }
     pthread_mutex_lock(&device->lock);
@@ -92,7 +92,7 @@ static int cpu_launch(struct device *base, const struct device_launch *launch)
     device->launches++;
     pthread_cond_broadcast(&device->work);
     pthread_mutex_unlock(&device->lock);
-    kernel(&grid, arguments, launch->choice, 0);
+    kernel(&grid, arguments, launch->choice, launch->turn);
     pthread_mutex_lock(&device->lock);
     while (device->running)
         pthread_cond_wait(&device->done, &device->lock);

@@ -63,6 +63,31 @@ K_FN void k_store_release(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
+/* For the ring to the proxy (halo/proxy.h): the next number, how far the proxy has come, an order
+ * released, and the proxy woken. */
+#ifndef RING_ORDER_PUT
+#define RING_ORDER_PUT __ATOMIC_RELEASE
+#endif
+#ifndef RING_ORDER_ROOM
+#define RING_ORDER_ROOM __ATOMIC_ACQUIRE
+#endif
+#define K_COLD static __attribute__((noinline, cold)) /* a way seldom taken */
+K_FN uint64_t k_ticket(uint64_t *next)
+{
+    return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
+}
+K_FN uint64_t k_room(const struct leat_signal *carried)
+{
+    return __atomic_load_n(&carried->value, RING_ORDER_ROOM);
+}
+K_FN void k_order_put(uint64_t *turn, uint64_t value)
+{
+    __atomic_store_n(turn, value, RING_ORDER_PUT);
+}
+K_FN void k_bell(struct leat_signal *bell)
+{
+    leat_signal_count(bell);
+}
 /* Which exchange this is, from 1: exchanges in the upper 48 bits, blocks that have come for the
  * next one below; one addition answers both, and the last to come moves the number on. */
 K_FN uint64_t k_turn(const struct k_grid *grid, uint64_t *word, uint64_t given)

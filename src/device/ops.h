@@ -38,6 +38,7 @@ struct k_wait;
     X(PULSE_FORWARD_WORDS, pulse_forward_words)                                                    \
     X(PULSE_REVERSE_F32, pulse_reverse_f32)                                                        \
     X(PULSE_REVERSE_F64, pulse_reverse_f64)                                                        \
+    X(PROXY_ORDER, proxy_order)                                                                    \
     X(STAMP_WRITE, stamp_write)                                                                    \
     X(STAMP_CHECK, stamp_check)                                                                    \
     X(STAMP_SUM, stamp_sum)                                                                        \

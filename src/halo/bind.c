@@ -5,9 +5,7 @@
 // then write one k_field a field with the addresses where each pulse's data and signals go.
 // Advantage: an exchange afterwards computes no address and asks nobody. Disadvantage: collective.
 
-#include "halo/halo_internal.h"
-
-#include "transport/transport.h"
+#include "halo/proxy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,11 +49,11 @@ static int check_field(const struct leat_halo *halo, const leat_halo_options *op
             "field %d: its region lies in the host's memory and the rank computes on a "
             "GPU; allocate it with leat_region_options.memory LEAT_MEMORY_DEVICE",
             f);
-    if (region->owner != halo->job->rank || region->kind == REGION_REGISTERED ||
-        field->place.offset % type_bytes(field->element))
+    if (region->owner != halo->job->rank || (region->kind == REGION_REGISTERED && remote) ||
+        ((uintptr_t)region->address + field->place.offset) % type_bytes(field->element))
         return leat_fail(-EINVAL,
-                         "field %d: the region has to be allocated by this rank, and the "
-                         "offset (%llu) aligned to the element's type",
+                         "field %d: the region has to be this rank's (and on a GPU allocated by "
+                         "leat), and what begins at its offset %llu aligned to the element's type",
                          f, (unsigned long long)field->place.offset);
     if (region->bytes - field->place.offset < needed)
         return leat_fail(-ENOSPC,
@@ -116,6 +114,12 @@ static int start_signals(struct leat_halo *halo, uint64_t first_epoch)
     return error;
 }
 
+// NULL where only the proxy can get there.
+static void *address_in(const leat_region *region, uint64_t offset)
+{
+    return region->address ? (char *)region->address + offset : NULL;
+}
+
 // Where what we send goes, and the signals that go with it; nothing for LEAT_NOBODY.
 static void bind_receiver(struct leat_halo *halo, int f, int p, struct k_pulse *kernel)
 {
@@ -124,8 +128,9 @@ static void bind_receiver(struct leat_halo *halo, int f, int p, struct k_pulse *
         return;
     const struct board *theirs = halo_board(to->board);
     int q = halo->to_pulse[p];
-    kernel->x_landing = (char *)to->base[f]->address + theirs->field[f].base_offset +
-                        (uint64_t)theirs->pulse[q].recv_offset * halo->field[f].element_bytes;
+    kernel->x_landing = address_in(to->base[f], theirs->field[f].base_offset +
+                                                    (uint64_t)theirs->pulse[q].recv_offset *
+                                                        halo->field[f].element_bytes);
     kernel->x_stride = (uint64_t)theirs->ghost_count * halo->field[f].element_bytes;
     kernel->signal.x_there = halo_signal(to->signals, halo->field_count, q, f, BOARD_X_IN);
     kernel->signal.x_free_here = halo_signal(halo->signals, halo->field_count, p, f, BOARD_X_FREE);
@@ -141,8 +146,9 @@ static void bind_sender(struct leat_halo *halo, int f, int p, struct k_pulse *ke
         return;
     const struct board *theirs = halo_board(from->board);
     int q = halo->from_pulse[p];
-    kernel->f_landing = (char *)from->returned->address + theirs->field[f].returned_offset +
-                        (uint64_t)theirs->pulse[q].send_offset * halo->field[f].element_bytes;
+    kernel->f_landing = address_in(from->returned, theirs->field[f].returned_offset +
+                                                       (uint64_t)theirs->pulse[q].send_offset *
+                                                           halo->field[f].element_bytes);
     kernel->signal.x_here = halo_signal(halo->signals, halo->field_count, p, f, BOARD_X_IN);
     kernel->signal.x_free_there = halo_signal(from->signals, halo->field_count, q, f, BOARD_X_FREE);
     kernel->signal.f_there = halo_signal(from->signals, halo->field_count, q, f, BOARD_F_IN);
@@ -222,6 +228,7 @@ static int bind_field(struct leat_halo *halo, int f, uint64_t first_epoch)
     for (int p = 0; p < halo->plan->pulse_count; p++)
         bind_pulse(halo, f, p, kernel);
     halo_packets_bind(halo, f, kernel);
+    halo_proxy_bind(halo, f, kernel);
     return device->ops->publish(device, &field->kernel);
 }
 
@@ -294,6 +301,7 @@ static int prepare(struct leat_halo *halo, const leat_halo_options *options)
 // Lets go of everything that is the job's; the handle itself stays the caller's.
 static void release(struct leat_halo *halo)
 {
+    halo_proxy_free(halo); // first: it may still be on its way to peers' regions
     for (int i = 0; i < halo->peer_count; i++) {
         leat_region_free(halo->peer[i].board);
         leat_region_free(halo->peer[i].signals);
@@ -357,6 +365,8 @@ static struct leat_halo *new_halo(leat_job *job, const leat_plan *plan)
 static int compare_and_bind(struct leat_halo *halo, uint64_t first_epoch)
 {
     int error = halo_board_compare(halo);
+    if (!error)
+        error = halo_proxy_open(halo, first_epoch);
     for (int f = 0; !error && f < halo->field_count; f++)
         error = bind_field(halo, f, first_epoch);
     if (!error && halo->mode->mode == LEAT_MODE_RESIDENT)
@@ -385,6 +395,7 @@ int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options
     }
     if (!error)
         error = prepare(made, &full);
+    leat_proxy_drain(job); // what has been retired may be freed next
     // A rank that failed has no board to read; so nobody looks before all have one.
     error = leat_agree(job, error);
     if (!error) {

@@ -7,7 +7,7 @@
 // other side does not know it should send, so a disagreement on a peer or a count is found by both,
 // at once, before anything moves. Disadvantage: one small region a halo and rank.
 
-#include "halo/halo_internal.h"
+#include "halo/proxy.h"
 
 #include "transport/transport.h"
 
@@ -106,7 +106,9 @@ struct leat_signal *halo_signal(const leat_region *signals, int field_count, int
                                 enum board_signal which)
 {
     struct leat_signal *first = (struct leat_signal *)signals->address;
-    return first + ((size_t)pulse * (size_t)field_count + (size_t)field) * BOARD_SIGNALS + which;
+    return !first ? NULL
+                  : first + ((size_t)pulse * (size_t)field_count + (size_t)field) * BOARD_SIGNALS +
+                        which;
 }
 
 bool halo_signal_find(const struct leat_halo *halo, const void *signal, int *pulse, int *field,
@@ -130,16 +132,6 @@ struct halo_peer *halo_peer_of(struct leat_halo *halo, int rank)
     return NULL;
 }
 
-static int direct(const leat_region *view, const char *what)
-{
-    if (view->address)
-        return 0;
-    return leat_fail(-EHOSTUNREACH,
-                     "%s of rank %d can be copied to but not stored to directly (%s); allocate it "
-                     "with leat_region_alloc",
-                     what, view->owner, view->transport->name);
-}
-
 static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
 {
     const struct board *board = halo_board(peer->board);
@@ -148,7 +140,7 @@ static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
         snprintf(what, sizeof what, "field %d", f);
         int error = leat_region_attach(halo->job, &board->field[f].key, &peer->base[f]);
         if (!error)
-            error = direct(peer->base[f], what);
+            error = halo_can_carry(peer->base[f], what);
         if (error)
             return error;
     }
@@ -166,7 +158,11 @@ static int meet(struct leat_halo *halo, int rank)
     leat_region_options options = {.size = sizeof options, .name = name, .owner = rank};
     int error = leat_region_register(halo->job, &options, &peer->board);
     if (!error)
-        error = direct(peer->board, "the halo's board");
+        error = peer->board->address ? 0
+                                     : leat_fail(-EHOSTUNREACH,
+                                                 "the halo's board of rank %d cannot "
+                                                 "be read directly (%s)",
+                                                 rank, peer->board->transport->name);
     if (error)
         return error;
     uint64_t seen, deadline_ns = leat_now_ns() + halo->job->timeout_ns;
@@ -177,15 +173,15 @@ static int meet(struct leat_halo *halo, int rank)
     const struct board *board = halo_board(peer->board);
     error = leat_region_attach(halo->job, &board->signals, &peer->signals);
     if (!error)
-        error = direct(peer->signals, "the halo's signals");
+        error = halo_can_carry(peer->signals, "the halo's signals");
     if (!error)
         error = leat_region_attach(halo->job, &board->returned, &peer->returned);
     if (!error)
-        error = direct(peer->returned, "the halo's buffer for what comes back");
+        error = halo_can_carry(peer->returned, "the halo's buffer for what comes back");
     if (!error && halo->packets) {
         error = leat_region_attach(halo->job, &board->packets, &peer->packets);
         if (!error)
-            error = direct(peer->packets, "where the halo's packets land");
+            error = halo_can_carry(peer->packets, "where the halo's packets land");
     }
     return error ? error : attach_fields(halo, peer);
 }

@@ -6,7 +6,7 @@
 // coordinates cost no message of their own. Disadvantage: every rank has to make the same exchanges
 // in the same order, as with any collective.
 
-#include "halo/halo_internal.h"
+#include "halo/proxy.h"
 
 #include "core/trace.h"
 #include "transport/transport.h"
@@ -36,14 +36,20 @@ int halo_give_up(struct leat_halo *halo, int error)
     return error;
 }
 
+static void describe(const struct leat_halo *halo, int f, enum leat_direction direction, int pulse,
+                     char *text, size_t bytes)
+{
+    snprintf(text, bytes, "halo exchange %llu (field %d, %s), pulse %d (dimension %c)",
+             (unsigned long long)halo->sequence, f,
+             direction == LEAT_FORWARD ? "forward" : "reverse", pulse,
+             'x' + halo->plan->pulse[pulse].dimension);
+}
+
 int halo_wait_failed(struct leat_halo *halo, int f, enum leat_direction direction, int pulse,
                      int peer, int code, uint64_t wanted, uint64_t seen)
 {
     char what[96];
-    snprintf(what, sizeof what, "halo exchange %llu (field %d, %s), pulse %d (dimension %c)",
-             (unsigned long long)halo->sequence, f,
-             direction == LEAT_FORWARD ? "forward" : "reverse", pulse,
-             'x' + halo->plan->pulse[pulse].dimension);
+    describe(halo, f, direction, pulse, what, sizeof what);
     return leat_wait_fail(halo->job, code, what, peer, wanted, seen);
 }
 
@@ -62,6 +68,12 @@ int halo_kernel_error(struct leat_halo *halo, int f, enum leat_direction directi
     if (pulse >= 0 && peer < 0)
         peer = direction == LEAT_FORWARD ? halo->plan->pulse[pulse].recv_rank
                                          : halo->plan->pulse[pulse].send_rank;
+    char what[96] = "";
+    if (pulse >= 0)
+        describe(halo, f, direction, pulse, what, sizeof what);
+    const int carried = halo_proxy_error(halo, what);
+    if (carried)
+        return carried;
     if (pulse < 0)
         return leat_fail(report->code, "a kernel's blocks did not meet within %.3g s",
                          (double)halo->job->timeout_ns * 1e-9);

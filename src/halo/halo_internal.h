@@ -13,9 +13,6 @@
 
 #define HALO_PULSES_MAX 64 /* pulses of other pulses are kept as bits */
 
-/* Signals that lie here and that a peer raises, by what they say. */
-enum board_signal { BOARD_X_IN, BOARD_X_FREE, BOARD_F_IN, BOARD_F_FREE, BOARD_SIGNALS };
-
 struct board_field {
     uint32_t element, components, shifted, zones;
     int32_t acknowledged_by, unused;
@@ -60,6 +57,7 @@ struct halo_field {
 };
 
 struct halo_mode;
+struct halo_proxy;
 
 struct leat_halo {
     struct job_child child; /* first: leat_close finds the halo by it */
@@ -72,6 +70,7 @@ struct leat_halo {
     leat_region *board, *signals, *returned;
     leat_region *packets;     /* where they land; NULL where pulses are announced by signals */
     struct device_gang *gang; /* NULL where ranks share no device */
+    struct halo_proxy *proxy; /* proxy.h's; NULL where all peers are stored to directly */
     int most_pulses;          /* of any rank */
     uint64_t sequence;        /* exchanges begun */
     int failed;               /* first error; nothing runs after it */

@@ -20,7 +20,35 @@
 /* Launch choice of the kernels that serve one pulse: its number from this bit on. */
 #define HALO_PULSE_BIT 8
 
-/* The signals of one field's pulse. `there` is at the peer and raised by us, NULL for nobody. */
+/* The words of a pulse on a rank's board that a peer raises, by what they say. */
+enum board_signal { BOARD_X_IN, BOARD_X_FREE, BOARD_F_IN, BOARD_F_FREE, BOARD_SIGNALS };
+
+/*
+ * The ring to the rank's proxy thread (proxy.h), for peers that kernels cannot store to: numbered
+ * orders, each in a slot of its own, to carry what has been packed and to raise a word of a peer's.
+ */
+#ifndef K_RING_ORDERS
+#define K_RING_ORDERS 64 /* a power of two */
+#endif
+
+struct k_order {
+    uint64_t turn;  /* its number plus one, released after the rest */
+    uint64_t value; /* that the word is raised to */
+    uint32_t post;  /* which word of which peer, and what belongs to it: halo_post_number */
+    uint32_t unused;
+    uint8_t line[LEAT_SIGNAL_BYTES - 24];
+};
+
+/* In the device's memory; what it points to the host sees too. */
+struct k_ring {
+    uint64_t tickets; /* orders begun */
+    struct k_order *order;
+    struct leat_signal *carried; /* orders that the proxy is through with */
+    struct leat_signal *bell;    /* the proxy's, counted up with each order; CPU device */
+};
+
+/* The signals of one field's pulse. `there` is at the peer and raised by us; NULL for nobody, and
+ * where the proxy does it. */
 struct k_pulse_signals {
     struct leat_signal *x_there, *x_here;           /* our data are in; the peer's are */
     struct leat_signal *x_free_there, *x_free_here; /* our ghosts may be overwritten; the peer's */
@@ -32,11 +60,15 @@ struct k_pulse {
     const uint32_t *index; /* elements sent */
     uint32_t send_count, dependent_start;
     uint32_t recv_count, recv_offset;
-    uint32_t send_offset;   /* where this pulse begins among all sent entries */
+    uint32_t send_offset; /* where this pulse begins among all sent entries */
+    /* What the proxy does: its first post's number from bit K_POST_BIT on, and below it bits of
+     * those of the four words (enum board_signal) that it raises. */
+    uint32_t posts;
     uint64_t forward_needs; /* bits of the pulses whose elements it forwards */
     uint64_t reverse_needs; /* bits of the pulses that bring values for its ghosts */
     int32_t send_rank, recv_rank;
     double shift[3];
+    /* Where the proxy carries, these lie here and it copies from them. */
     void *x_landing;   /* at send_rank: its ghosts of this pulse */
     uint64_t x_stride; /* bytes from its first landing zone to its second */
     void *f_landing;   /* at recv_rank: its buffer for what comes back of this pulse */
@@ -45,6 +77,8 @@ struct k_pulse {
     uint64_t x_packet_stride, f_packet_stride;
     struct k_pulse_signals signal;
 };
+
+#define K_POST_BIT 4
 
 #define K_PACKET_COMPONENTS 4 /* of an element that travels in packets, at most */
 #define K_PACKETS_OF(parts) ((K_PACKET_COMPONENTS * (parts) + 2) / 3)
@@ -87,6 +121,7 @@ struct k_field {
     struct k_wait wait;
     /* [2], forward and reverse, in the host's memory: for launches with HALO_MEANWHILE. */
     const struct k_meanwhile *meanwhile;
+    struct k_ring *ring; /* NULL: kernels store to all peers themselves */
 };
 
 #ifdef __CUDACC__

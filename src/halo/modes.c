@@ -11,10 +11,9 @@
 // Disadvantage: the row's two functions know the pulse protocol; it is written once more in the
 // kernels.
 
-#include "halo/halo_internal.h"
+#include "halo/proxy.h"
 
 #include "core/trace.h"
-#include "transport/transport.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -100,14 +99,22 @@ static int pulse_reverse(struct leat_halo *halo, int f, bool explicit_free)
 
 // ---- host and stream: pack or accumulate kernels, and between them copies, signals and waits ----
 
+// One that is to be raised at a peer.
+struct word {
+    int field, pulse;
+    enum board_signal which;
+    struct leat_signal *there; // NULL: by the proxy
+    uint64_t epoch;
+};
+
 // Where the two differ: the host synchronises with the stream, transfers and raises; or all of it
 // is in the stream.
 struct ordering {
     int (*await)(struct leat_halo *halo, int f, enum leat_direction direction, int p,
                  struct leat_signal *signal, int peer, uint64_t epoch);
-    int (*transfer)(struct leat_halo *halo, const leat_region *to, void *landing, const void *from,
-                    uint64_t bytes, struct leat_signal *signal, uint64_t epoch);
-    int (*raise)(struct leat_halo *halo, struct leat_signal *signal, uint64_t epoch);
+    int (*transfer)(struct leat_halo *halo, const struct word *word, void *landing,
+                    const void *from, uint64_t bytes);
+    int (*raise)(struct leat_halo *halo, const struct word *word);
     int (*settle)(
         struct leat_halo *halo); /* before signals that say what was read; NULL: nothing */
 };
@@ -123,24 +130,27 @@ static int host_await(struct leat_halo *halo, int f, enum leat_direction directi
     return error ? halo_wait_failed(halo, f, direction, p, peer, error, epoch, seen) : 0;
 }
 
-static int host_raise(struct leat_halo *halo, struct leat_signal *signal, uint64_t epoch)
+static int host_raise(struct leat_halo *halo, const struct word *word)
 {
-    (void)halo;
-    leat_signal_raise(signal, epoch);
+    if (!word->there)
+        return halo_carry(halo, word->field, word->pulse, word->which, NULL, word->epoch);
+    leat_signal_raise(word->there, word->epoch);
     return 0;
 }
 
 // The stream's copy comes after the pack kernel; one wait is for both.
-static int host_transfer(struct leat_halo *halo, const leat_region *to, void *landing,
-                         const void *from, uint64_t bytes, struct leat_signal *signal,
-                         uint64_t epoch)
+static int host_transfer(struct leat_halo *halo, const struct word *word, void *landing,
+                         const void *from, uint64_t bytes)
 {
     struct device *device = halo->job->device;
-    (void)to;
-    int error = bytes ? device->ops->put(device, landing, from, bytes) : 0;
+    // The transport copies from where the host can load.
+    const bool carried = !word->there && !halo_is_remote(halo);
+    int error = bytes && !carried ? device->ops->put(device, landing, from, bytes) : 0;
     if (!error)
         error = leat_device_sync(device);
-    return error ? error : host_raise(halo, signal, epoch);
+    if (!error && carried)
+        return halo_carry(halo, word->field, word->pulse, word->which, from, word->epoch);
+    return error ? error : host_raise(halo, word);
 }
 
 // Whoever reads ghosts in the stream may still be at it.
@@ -158,19 +168,31 @@ static int stream_await(struct leat_halo *halo, int f, enum leat_direction direc
     return error ? error : halo_kernel_error(halo, f, direction);
 }
 
-static int stream_raise(struct leat_halo *halo, struct leat_signal *signal, uint64_t epoch)
-{
-    return halo->job->device->ops->raise(halo->job->device, signal, epoch);
-}
-
-static int stream_transfer(struct leat_halo *halo, const leat_region *to, void *landing,
-                           const void *from, uint64_t bytes, struct leat_signal *signal,
-                           uint64_t epoch)
+static int stream_raise(struct leat_halo *halo, const struct word *word)
 {
     struct device *device = halo->job->device;
-    (void)to;
+    if (word->there)
+        return device->ops->raise(device, word->there, word->epoch);
+    const struct device_launch order = {
+        .kernel = KERNEL_PROXY_ORDER,
+        .choice = (uint32_t)word->pulse << HALO_PULSE_BIT | (uint32_t)word->which,
+        .turn = word->epoch - halo_kernel(halo, word->field)->first_epoch,
+        .arguments = &halo->field[word->field].kernel,
+        .work = 1,
+    };
+    // In place of a stream's operation, and no more counted than that.
+    int error = device->ops->launch(device, &order);
+    if (!error && device->captured) // replays would have to count
+        error = leat_fail(-ENOTSUP, "mode stream cannot be captured where the proxy carries");
+    return error;
+}
+
+static int stream_transfer(struct leat_halo *halo, const struct word *word, void *landing,
+                           const void *from, uint64_t bytes)
+{
+    struct device *device = halo->job->device;
     int error = bytes ? device->ops->put(device, landing, from, bytes) : 0;
-    return error ? error : stream_raise(halo, signal, epoch);
+    return error ? error : stream_raise(halo, word);
 }
 
 static const struct ordering by_host = {host_await, host_transfer, host_raise, host_settle};
@@ -184,10 +206,10 @@ static int free_landings(struct leat_halo *halo, int f, enum leat_direction dire
     int error = order->settle ? order->settle(halo) : 0;
     for (int p = 0; !error && p < field->pulse_count; p++) {
         const struct k_pulse_signals *signal = &k_pulse_at(field, p)->signal;
+        const struct word x = {f, p, BOARD_X_FREE, signal->x_free_there, epoch};
+        const struct word back = {f, p, BOARD_F_FREE, signal->f_free_there, epoch};
         if (pulses >> p & 1)
-            error = order->raise(
-                halo, direction == LEAT_FORWARD ? signal->x_free_there : signal->f_free_there,
-                epoch);
+            error = order->raise(halo, direction == LEAT_FORWARD ? &x : &back);
     }
     return error;
 }
@@ -225,8 +247,7 @@ static int send_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
     const struct k_pulse *pulse = k_pulse_at(field, p);
     const uint64_t epoch = halo->field[f].forward_epoch;
     const uint64_t zone = field->zones == 2 ? epoch & 1 : 0;
-    const struct halo_peer *to = halo_peer_of(halo, pulse->send_rank);
-    if (!to)
+    if (!halo_peer_of(halo, pulse->send_rank))
         return 0;
     uint32_t choice = (uint32_t)p << HALO_PULSE_BIT | (zone ? HALO_SECOND_ZONE : 0);
     int error = launch(halo, f, KERNEL_PACK_F32, choice, epoch);
@@ -236,9 +257,9 @@ static int send_pulse(struct leat_halo *halo, int f, int p, bool explicit_free,
     if (error)
         return error;
     char *landing = (char *)pulse->x_landing + zone * pulse->x_stride;
-    return order->transfer(halo, to->base[f], landing, field->staging,
-                           (uint64_t)pulse->send_count * halo->field[f].element_bytes,
-                           pulse->signal.x_there, epoch);
+    const struct word word = {f, p, BOARD_X_IN, pulse->signal.x_there, epoch};
+    return order->transfer(halo, &word, landing, field->staging,
+                           (uint64_t)pulse->send_count * halo->field[f].element_bytes);
 }
 
 static int ordered_forward(struct leat_halo *halo, int f, bool explicit_free,
@@ -289,8 +310,7 @@ static int return_pulse(struct leat_halo *halo, int f, int p, bool explicit_free
     const struct k_field *field = halo_kernel(halo, f);
     const struct k_pulse *pulse = k_pulse_at(field, p);
     const uint64_t epoch = halo->field[f].reverse_epoch;
-    const struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
-    if (!from)
+    if (!halo_peer_of(halo, pulse->recv_rank))
         return 0;
     uint64_t element = halo->field[f].element_bytes;
     const char *ghosts = (const char *)field->base + pulse->recv_offset * element;
@@ -300,8 +320,8 @@ static int return_pulse(struct leat_halo *halo, int f, int p, bool explicit_free
                              epoch);
     if (error)
         return error;
-    return order->transfer(halo, from->returned, pulse->f_landing, ghosts,
-                           pulse->recv_count * element, pulse->signal.f_there, epoch);
+    const struct word word = {f, p, BOARD_F_IN, pulse->signal.f_there, epoch};
+    return order->transfer(halo, &word, pulse->f_landing, ghosts, pulse->recv_count * element);
 }
 
 static int ordered_reverse(struct leat_halo *halo, int f, bool explicit_free,

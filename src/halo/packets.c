@@ -7,9 +7,7 @@
 // where a peer sends it none it asks for acknowledgements. Advantage: in a steady flow between
 // neighbours nothing but data travels. Disadvantage: a third more bytes, and twice the room.
 
-#include "halo/halo_internal.h"
-
-#include "transport/transport.h"
+#include "halo/proxy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +51,8 @@ static int agree_on_pulses(struct leat_halo *halo, bool *use)
         if (count - limit > excess)
             excess = count - limit;
     }
-    if (limit <= 0 || !halo->mode->takes_packets)
+    // The proxy carries pulses, not single packets.
+    if (limit <= 0 || !halo->mode->takes_packets || !halo_stores_to_all(halo))
         excess = 1;
     double most[2] = {excess, halo->plan->pulse_count};
     int error = leat_reduce(halo->job, REDUCE_MAX, most, 2);

@@ -53,7 +53,8 @@ static int can_reach(const struct leat_job *job, int peer, enum region_kind kind
                  "registered memory of another process, and cross-memory attach says: %s",
                  strerror(-error));
     else
-        snprintf(reason, LEAT_REASON, "registered memory, by cross-memory attach");
+        snprintf(reason, LEAT_REASON,
+                 "registered memory, by cross-memory attach; kernels by the proxy thread");
     return error;
 }
 
@@ -107,5 +108,20 @@ static int get(void *to, const struct leat_region *from, uint64_t offset, uint64
     return 0;
 }
 
-const struct transport leat_transport_shm = {
-    .name = "shm", .can_reach = can_reach, .map = map, .put = put, .get = get};
+static int put_signal(const struct leat_job *job, const struct put_signal *order)
+{
+    (void)job;
+    int error = order->to ? put(order->to, order->offset, order->from, order->bytes) : 0;
+    if (!error)
+        leat_signal_raise(
+            (struct leat_signal *)(void *)((char *)order->signals->address + order->signal_offset),
+            order->value);
+    return error;
+}
+
+const struct transport leat_transport_shm = {.name = "shm",
+                                             .can_reach = can_reach,
+                                             .map = map,
+                                             .put = put,
+                                             .get = get,
+                                             .put_signal = put_signal};

@@ -11,6 +11,21 @@
 
 #include "core/region.h"
 
+struct copies_lane;
+
+/* Bytes and then a signal, as one order to a transport. */
+struct put_signal {
+    const struct leat_region *to; /* NULL: the signal alone */
+    uint64_t offset, bytes;
+    const void *from; /* host memory, as it is until the receiver has answered to the signal */
+    const struct leat_region *signals;
+    uint64_t signal_offset, value; /* that the signal is raised to */
+    /* Where the device has copies of its own: the calling thread's, and the value in memory that
+     * they reach. Else NULL. */
+    struct copies_lane *lane;
+    const uint64_t *value_pinned;
+};
+
 struct transport {
     const char *name;
     const char *absent; /* why this build does not have it; NULL when it does */
@@ -25,6 +40,9 @@ struct transport {
     /* Copies complete on return. */
     int (*put)(const struct leat_region *to, uint64_t offset, const void *from, uint64_t bytes);
     int (*get)(void *to, const struct leat_region *from, uint64_t offset, uint64_t bytes);
+    /* Whoever sees the value sees the bytes. Orders by one thread to one peer take effect in turn.
+     * May return earlier than they have; any thread. What the halo's proxy goes by. */
+    int (*put_signal)(const struct leat_job *job, const struct put_signal *order);
 };
 
 enum transport_row {

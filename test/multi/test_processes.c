@@ -315,6 +315,8 @@ int main(int argc, char **argv)
 {
     if (leat_launched())
         return play(argv[1], argc > 2 ? argv[2] : "");
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processes_exchange_over_the_mapped_segment),
         cmocka_unit_test(test_registered_memory_crosses_by_attach),

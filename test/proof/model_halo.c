@@ -48,6 +48,7 @@ static kernel_function *const model_kernels[KERNEL_COUNT] = {
     [KERNEL_ACCUMULATE_F64] = accumulate_f64,
     [KERNEL_PULSE_FORWARD_F64] = pulse_forward_f64,
     [KERNEL_PULSE_REVERSE_F64] = pulse_reverse_f64,
+    [KERNEL_PROXY_ORDER] = proxy_order,
     [KERNEL_RESIDENT] = resident};
 
 static struct model *modelled;
@@ -153,10 +154,10 @@ void model_element(void)
 
 // ---- the device ----
 
-static void run_block(struct model_device *device, uint32_t block)
+static void run_block(struct model_device *device, uint32_t block, uint64_t turn)
 {
     struct k_grid grid = {block, device->block_count};
-    model_kernels[device->kernel](&grid, device->arguments, device->choice, 0);
+    model_kernels[device->kernel](&grid, device->arguments, device->choice, turn);
 }
 
 void model_serve(void *user)
@@ -165,7 +166,7 @@ void model_serve(void *user)
     struct model_device *device = &worker->rank->device;
     for (uint64_t launch = 1;; launch++) {
         explore_until(&device->launches, launch);
-        run_block(device, worker->block);
+        run_block(device, worker->block, 0);
         device->finished++;
         explore_at(launch);
         explore_step(0);
@@ -181,10 +182,35 @@ static int model_launch(struct device *base, const struct device_launch *launch)
     device->launches++;
     if (device->block_count > 1)
         explore_step(0);
-    run_block(device, 0);
+    run_block(device, 0, launch->turn);
     explore_until(&device->finished, device->launches * (device->block_count - 1));
     explore_at(device->launches); // ranks launch the same kernels in the same order every time
     return 0;
+}
+
+// What is done in proxy.c and by the transport, in turn.
+void model_carry(void *user)
+{
+    struct halo_proxy *link = user;
+    const bool late = modelled->scenario->mutant == CARRIED_LATE;
+    for (uint64_t ticket = link->taken;; ticket++) {
+        const struct k_order *order = &link->order[ticket % K_RING_ORDERS];
+        explore_until(&order->turn, ticket + 1);
+        const struct halo_post *post = &link->posts[order->post];
+        const uint64_t zone = post->stride ? order->value & 1 : 0;
+        char *there = post->bytes ? (char *)post->to->address + post->offset : NULL;
+        const char *here = post->from + zone * post->from_stride;
+        if (there && !late)
+            memcpy(there + zone * post->stride, here, post->bytes);
+        model_raise(
+            (struct leat_signal *)(void *)((char *)post->signals->address + post->signal_offset),
+            order->value);
+        if (there && late)
+            memcpy(there + zone * post->stride, here, post->bytes);
+        link->carried->value = ticket + 1;
+        explore_at(ticket);
+        explore_step(0);
+    }
 }
 
 static int model_put(struct device *base, void *to, const void *from, uint64_t bytes)

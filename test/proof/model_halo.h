@@ -23,7 +23,8 @@ enum mutant {
     EMPTY_NOT_AWAITED,   /* who expects nothing does not wait */
     LAST_ARRIVAL_ONLY,   /* only the last pulse's arrival is awaited before the consumer reads */
     REVERSE_NOT_AWAITED, /* sums are made before what comes back is in */
-    STALE_SIGNALS        /* a new halo finds the old one's signals */
+    STALE_SIGNALS,       /* a new halo finds the old one's signals */
+    CARRIED_LATE         /* the proxy raises before it has carried */
 };
 
 /* Where a new halo's signals lie: in memory of its own, or in the old one's, cleared by its owner
@@ -45,6 +46,7 @@ struct scenario {
     enum rebuild rebuild;
     uint64_t first_epoch;
     uint32_t zones;
+    bool proxied; /* kernels store to no peer: a thread a rank and halo carries */
     enum mutant mutant;
 };
 

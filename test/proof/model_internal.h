@@ -11,7 +11,7 @@
 
 #include "core/job.h"
 #include "device/kernel.h"
-#include "halo/halo_internal.h"
+#include "halo/proxy.h"
 
 #define RANKS_MAX  4
 #define HALOS_MAX  3
@@ -64,5 +64,7 @@ const struct halo_mode *model_mode_find(enum leat_mode mode);
 /* Threads: a rank (struct model_rank), and one more block of its device (struct model_block). */
 void model_play(void *user);
 void model_serve(void *user);
+/* The proxy of a halo (struct halo_proxy). */
+void model_carry(void *user);
 
 #endif

@@ -178,6 +178,12 @@ static void share_halo(struct explorer *explorer, struct model_rank *self, int h
     explore_memory(explorer, halo->meanwhile, sizeof halo->meanwhile, false);
     if (self->model->scenario->mutant == SIGNAL_BEFORE_DATA)
         explore_memory(explorer, self->aside[h], sizeof self->aside[h], true);
+    if (self->model->scenario->proxied) {
+        halo_proxy_detach(halo); // the library's own thread has no part in this
+        explore_memory(explorer, halo->proxy->ring.host, halo->proxy->ring.bytes, true);
+        explore_memory(explorer, halo->proxy->shared, halo->proxy->shared_bytes, true);
+        explore_thread(explorer, model_carry, halo->proxy, true);
+    }
 }
 
 static void share_rank(struct explorer *explorer, struct model_rank *self, leat_job *job)
@@ -216,7 +222,10 @@ bool model_run(const struct scenario *scenario, uint64_t state_limit, struct exp
         model->rank[r].model = model;
         model->rank[r].rank = r;
     }
+    if (scenario->proxied)
+        setenv("LEAT_PATHS", "require:proxy", 1);
     ranks_open(&job, scenario->ranks);
+    unsetenv("LEAT_PATHS");
     ranks_do(&job, set_up, model);
     struct explorer *explorer = explore_new();
     explore_memory(explorer, &model->arrived, sizeof model->arrived, true);

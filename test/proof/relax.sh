@@ -92,4 +92,31 @@ for value in __ATOMIC_RELAXED __ATOMIC_ACQUIRE __ATOMIC_RELEASE; do
 done
 weaken K_ORDER_TAG_PUT __ATOMIC_RELAXED 'test_packets*' device/cpu.c
 weaken K_ORDER_TAG_TAKE __ATOMIC_RELAXED 'test_packets*' device/cpu.c
+
+# The ring to the halo's proxy: with two slots, so that both ends meet in it all the time, and a
+# thread that looks into it by itself, since the bell that it otherwise waits for is an order, too.
+ring=(device/cpu.c halo/proxy.c halo/post.c)
+small=(-DK_RING_ORDERS=2 -DPROXY_LOOKS=1)
+printf '%s\n' "${ring[@]/#/$source/src/}" | compile "$build/ring" "${small[@]}" || exit 1
+if run ring 'test_the_ring*'; then
+    say "orders as they are, test_the_ring*, two slots: clean"
+else
+    say "orders as they are, test_the_ring*, two slots: WRONG, not clean"
+fi
+# weaken_ring NAME FILE
+weaken_ring() {
+    rm -rf "$build/weak"
+    cp -r "$build/ring" "$build/weak"
+    echo "$source/src/$2" | compile "$build/weak" "${small[@]}" "-D$1=__ATOMIC_RELAXED" || exit 1
+    run weak 'test_the_ring*'
+    if [ $? -eq 66 ] && grep -q 'ThreadSanitizer: data race' "$build/log"; then
+        say "$1=__ATOMIC_RELAXED, test_the_ring*: a race, as it should be"
+    else
+        say "$1=__ATOMIC_RELAXED, test_the_ring*: WRONG, no race was seen"
+    fi
+}
+weaken_ring RING_ORDER_PUT device/cpu.c
+weaken_ring RING_ORDER_TAKE halo/proxy.c
+weaken_ring RING_ORDER_ROOM device/cpu.c
+weaken_ring RING_ORDER_CARRIED halo/proxy.c
 exit $failed

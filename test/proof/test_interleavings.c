@@ -160,6 +160,37 @@ static void test_counters_that_wrap_and_halos_in_new_memory(void **state)
         .name = "3 ranks, 3 halos in new memory", THREE, .blocks = 1, .steps = 2, .halos = 3});
 }
 
+// Where kernels cannot store to peers: the ring and who carries are one more thread a rank, with
+// packed values that wait for their turn.
+static void test_the_proxy_in_every_order(void **state)
+{
+    (void)state;
+    const enum leat_mode in[] = {LEAT_MODE_FUSED, LEAT_MODE_PULSE, LEAT_MODE_STREAM,
+                                 LEAT_MODE_RESIDENT};
+    for (size_t m = 0; m < sizeof in / sizeof *in; m++) {
+        search(&(struct scenario){.name = "2 ranks by proxy, both ways",
+                                  PAIR,
+                                  BOTH_WAYS,
+                                  .mode = in[m],
+                                  .proxied = true,
+                                  .first_epoch = UINT64_MAX - 1});
+        search(&(struct scenario){.name = "2 ranks by proxy, forward only",
+                                  PAIR,
+                                  ONE_WAY,
+                                  .mode = in[m],
+                                  .proxied = true});
+        search(&(struct scenario){.name = "2 ranks by proxy, two zones",
+                                  PAIR,
+                                  .blocks = 1,
+                                  .steps = 4,
+                                  .halos = 1,
+                                  .forward_only = true,
+                                  .mode = in[m],
+                                  .proxied = true,
+                                  .zones = 2});
+    }
+}
+
 // ---- mutants ----
 
 static void expect(struct scenario scenario, enum mutant mutant, const char *words)
@@ -209,6 +240,16 @@ static void test_mutants_of_the_signals_are_found(void **state)
            LAST_ARRIVAL_ONLY, "instead of");
 }
 
+static void test_mutants_of_the_proxy_are_found(void **state)
+{
+    (void)state;
+    expect(
+        (struct scenario){.name = "proxy raises, then carries", PAIR, BOTH_WAYS, .proxied = true},
+        CARRIED_LATE, "instead of");
+    expect((struct scenario){.name = "proxy, no wait for 'free'", PAIR, ONE_WAY, .proxied = true},
+           NO_WAIT_FOR_FREE, "instead of");
+}
+
 // The last 'free' of a field with two zones is awaited by nobody: its board has to outlive it,
 // which is why leat_halo_free retires boards until all ranks meet again.
 static void test_a_board_cannot_be_cleared_as_soon_as_its_owner_is_done(void **state)
@@ -248,8 +289,10 @@ int main(void)
         cmocka_unit_test(test_points_before_every_element_change_nothing),
         cmocka_unit_test(test_two_landing_zones_in_every_order),
         cmocka_unit_test(test_counters_that_wrap_and_halos_in_new_memory),
+        cmocka_unit_test(test_the_proxy_in_every_order),
         cmocka_unit_test(test_mutants_of_the_flow_control_are_found),
         cmocka_unit_test(test_mutants_of_the_signals_are_found),
+        cmocka_unit_test(test_mutants_of_the_proxy_are_found),
         cmocka_unit_test(test_a_board_cannot_be_cleared_as_soon_as_its_owner_is_done),
         cmocka_unit_test(test_mutants_of_empty_pulses_are_found),
     };

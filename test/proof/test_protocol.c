@@ -210,11 +210,24 @@ static void test_packets_order_their_words(void **state)
     unsetenv("LEAT_HALO_PACKETS");
 }
 
+// Kernels store to nobody: packed values and orders go by the proxy's ring.
+static void test_the_ring_orders_what_is_packed(void **state)
+{
+    (void)state;
+    setenv("LEAT_PATHS", "require:proxy", 1);
+    run_mode(LEAT_MODE_FUSED);
+    run_mode(LEAT_MODE_PULSE);
+    run_blocks(LEAT_MODE_STREAM, "1");
+    run_mode(LEAT_MODE_RESIDENT);
+    unsetenv("LEAT_PATHS");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_work_while_data_travel_is_in_order_with_them),
         cmocka_unit_test(test_packets_order_their_words),
+        cmocka_unit_test(test_the_ring_orders_what_is_packed),
         cmocka_unit_test(test_fused_kernels_order_data_and_signals),
         cmocka_unit_test(test_pulse_kernels_order_data_and_signals),
         cmocka_unit_test(test_the_resident_loop_orders_data_and_signals),

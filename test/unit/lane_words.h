@@ -55,6 +55,23 @@ K_FN void k_signal_raise(struct leat_signal *signal, uint64_t value)
 {
     signal->value = value;
 }
+#define K_COLD K_FN
+K_FN uint64_t k_ticket(uint64_t *next)
+{
+    return (*next)++;
+}
+K_FN uint64_t k_room(const struct leat_signal *carried)
+{
+    return carried->value;
+}
+K_FN void k_order_put(uint64_t *turn, uint64_t value)
+{
+    *turn = value;
+}
+K_FN void k_bell(struct leat_signal *bell)
+{
+    bell->value++;
+}
 K_FN uint32_t k_add_acq_rel(uint32_t *word, uint32_t by)
 {
     uint32_t old = *word;
