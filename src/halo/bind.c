@@ -126,7 +126,7 @@ static void bind_receiver(struct leat_halo *halo, int f, int p, struct k_pulse *
     struct halo_peer *to = halo_peer_of(halo, halo->plan->pulse[p].send_rank);
     if (!to)
         return;
-    const struct board *theirs = halo_board(to->board);
+    const struct board *theirs = halo_board_of(to);
     int q = halo->to_pulse[p];
     kernel->x_landing = address_in(to->base[f], theirs->field[f].base_offset +
                                                     (uint64_t)theirs->pulse[q].recv_offset *
@@ -144,7 +144,7 @@ static void bind_sender(struct leat_halo *halo, int f, int p, struct k_pulse *ke
     struct halo_peer *from = halo_peer_of(halo, halo->plan->pulse[p].recv_rank);
     if (!from)
         return;
-    const struct board *theirs = halo_board(from->board);
+    const struct board *theirs = halo_board_of(from);
     int q = halo->from_pulse[p];
     kernel->f_landing = address_in(from->returned, theirs->field[f].returned_offset +
                                                        (uint64_t)theirs->pulse[q].send_offset *
@@ -303,6 +303,7 @@ static void release(struct leat_halo *halo)
 {
     halo_proxy_free(halo); // first: it may still be on its way to peers' regions
     for (int i = 0; i < halo->peer_count; i++) {
+        free(halo->peer[i].copy);
         leat_region_free(halo->peer[i].board);
         leat_region_free(halo->peer[i].signals);
         leat_region_free(halo->peer[i].returned);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void board_name(uint64_t sequence, char name[LEAT_REGION_NAME])
@@ -134,7 +135,7 @@ struct halo_peer *halo_peer_of(struct leat_halo *halo, int rank)
 
 static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
 {
-    const struct board *board = halo_board(peer->board);
+    const struct board *board = halo_board_of(peer);
     for (int f = 0; f < halo->field_count && f < board->field_count; f++) {
         char what[32];
         snprintf(what, sizeof what, "field %d", f);
@@ -145,6 +146,23 @@ static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
             return error;
     }
     return 0;
+}
+
+// The board of a rank that is reached by the network. All ranks have agreed since they wrote
+// theirs.
+static int copy_board(struct halo_peer *peer)
+{
+    peer->copy = malloc(sizeof *peer->copy);
+    return peer->copy ? peer->board->transport->get(peer->copy, peer->board, 0, sizeof *peer->copy)
+                      : leat_fail(-ENOMEM, "no memory for a halo's board");
+}
+
+static int await_board(struct leat_halo *halo, const struct halo_peer *peer)
+{
+    uint64_t seen, deadline_ns = leat_now_ns() + halo->job->timeout_ns;
+    int error = leat_signal_wait(halo->job, &halo_board(peer->board)->ready, 1, peer->rank,
+                                 deadline_ns, &seen);
+    return error ? leat_wait_fail(halo->job, error, "the halo's board", peer->rank, 1, seen) : 0;
 }
 
 static int meet(struct leat_halo *halo, int rank)
@@ -158,19 +176,10 @@ static int meet(struct leat_halo *halo, int rank)
     leat_region_options options = {.size = sizeof options, .name = name, .owner = rank};
     int error = leat_region_register(halo->job, &options, &peer->board);
     if (!error)
-        error = peer->board->address ? 0
-                                     : leat_fail(-EHOSTUNREACH,
-                                                 "the halo's board of rank %d cannot "
-                                                 "be read directly (%s)",
-                                                 rank, peer->board->transport->name);
+        error = peer->board->address ? await_board(halo, peer) : copy_board(peer);
     if (error)
         return error;
-    uint64_t seen, deadline_ns = leat_now_ns() + halo->job->timeout_ns;
-    error =
-        leat_signal_wait(halo->job, &halo_board(peer->board)->ready, 1, rank, deadline_ns, &seen);
-    if (error)
-        return leat_wait_fail(halo->job, error, "the halo's board", rank, 1, seen);
-    const struct board *board = halo_board(peer->board);
+    const struct board *board = halo_board_of(peer);
     error = leat_region_attach(halo->job, &board->signals, &peer->signals);
     if (!error)
         error = halo_can_carry(peer->signals, "the halo's signals");
@@ -188,7 +197,7 @@ static int meet(struct leat_halo *halo, int rank)
 
 static int compare_fields(const struct leat_halo *halo, const struct halo_peer *peer)
 {
-    const struct board *theirs = halo_board(peer->board);
+    const struct board *theirs = halo_board_of(peer);
     const struct board *ours = halo_board(halo->board);
     if (theirs->field_count != ours->field_count)
         return leat_fail(-EPROTO, "rank %d exchanges %d fields, rank %d %d", peer->rank,
@@ -258,7 +267,7 @@ static int compare_pulse(struct leat_halo *halo, int p, bool sends)
     if (peer == LEAT_NOBODY)
         return 0;
     const struct halo_peer *met = halo_peer_of(halo, peer);
-    const struct board *board = halo_board(met->board);
+    const struct board *board = halo_board_of(met);
     int error = compare_fields(halo, met);
     if (error)
         return error;

@@ -42,6 +42,7 @@ struct board {
 /* What this rank holds of a peer: its board and its fields. */
 struct halo_peer {
     int rank;
+    struct board *copy; /* of a board that cannot be read where it lies; or NULL */
     leat_region *board, *signals, *returned, *packets;
     leat_region *base[LEAT_FIELDS_MAX];
 };
@@ -128,6 +129,11 @@ bool halo_signal_find(const struct leat_halo *halo, const void *signal, int *pul
 static inline struct board *halo_board(const leat_region *region)
 {
     return (struct board *)region->address;
+}
+
+static inline const struct board *halo_board_of(const struct halo_peer *peer)
+{
+    return peer->copy ? peer->copy : halo_board(peer->board);
 }
 
 /* ---- packets.c ---- */

@@ -127,7 +127,7 @@ static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *fie
     const struct halo_peer *from = halo_peer_of(halo, pulse->recv_rank);
     const uint64_t bit = UINT64_C(1) << p, each = field->packets;
     if (to && pulse->send_count) {
-        const struct board *theirs = halo_board(to->board);
+        const struct board *theirs = halo_board_of(to);
         const struct board_pulse *there = &theirs->pulse[halo->to_pulse[p]];
         struct k_packet *landing = (struct k_packet *)(void *)((char *)to->packets->address +
                                                                theirs->field[f].x_packet_offset);
@@ -138,7 +138,7 @@ static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *fie
         field->f_tell |= answered ? 0 : bit;
     }
     if (from && pulse->recv_count) {
-        const struct board *theirs = halo_board(from->board);
+        const struct board *theirs = halo_board_of(from);
         const struct board_pulse *there = &theirs->pulse[halo->from_pulse[p]];
         struct k_packet *landing = (struct k_packet *)(void *)((char *)from->packets->address +
                                                                theirs->field[f].f_packet_offset);

@@ -95,7 +95,7 @@ static uint64_t to_receiver(struct leat_halo *halo, int p, int f)
     const struct halo_peer *to = halo_peer_of(halo, halo->plan->pulse[p].send_rank);
     if (!to)
         return 0;
-    const struct board *theirs = halo_board(to->board);
+    const struct board *theirs = halo_board_of(to);
     const uint64_t each = halo->field[f].element_bytes;
     const int q = halo->to_pulse[p], zones = halo->field[f].given.zones;
     const uint32_t number = halo_post_number(halo, p, f, BOARD_X_IN);
@@ -113,7 +113,7 @@ static uint64_t to_sender(struct leat_halo *halo, int p, int f)
     const struct halo_peer *from = halo_peer_of(halo, halo->plan->pulse[p].recv_rank);
     if (!from)
         return 0;
-    const struct board *theirs = halo_board(from->board);
+    const struct board *theirs = halo_board_of(from);
     const uint64_t each = halo->field[f].element_bytes;
     const int q = halo->from_pulse[p];
     const uint32_t number = halo_post_number(halo, p, f, BOARD_F_IN);

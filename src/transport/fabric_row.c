@@ -52,5 +52,27 @@ static int get(void *to, const struct leat_region *from, uint64_t offset, uint64
     return transfer(from, FAR_DO_GET, offset, to, bytes);
 }
 
-const struct transport leat_transport_fabric = {
-    .name = "fabric", .missing = fabric_absent, .can_reach = can_reach, .put = put, .get = get};
+// Done there in the order begun here, and begun as soon as the one before needs its bytes no more.
+static int put_signal(struct leat_job *job, const struct put_signal *order)
+{
+    const struct leat_region *to = order->to ? order->to : order->signals;
+    struct far_operation operation = {.verb = FAR_DO_PUT,
+                                      .rank = to->owner,
+                                      .key = leat_region_key(to),
+                                      .offset = order->offset,
+                                      .bytes = order->to ? order->bytes : 0,
+                                      .local = (void *)(uintptr_t)order->from,
+                                      .signal = leat_region_key(order->signals),
+                                      .signal_offset = order->signal_offset,
+                                      .value = order->value};
+    int error = far_begin(job, &operation);
+    return error ? error
+                 : far_wait(job, &operation, "a halo's values", leat_now_ns() + job->timeout_ns);
+}
+
+const struct transport leat_transport_fabric = {.name = "fabric",
+                                                .missing = fabric_absent,
+                                                .can_reach = can_reach,
+                                                .put = put,
+                                                .get = get,
+                                                .put_signal = put_signal};

@@ -108,7 +108,7 @@ static int get(void *to, const struct leat_region *from, uint64_t offset, uint64
     return 0;
 }
 
-static int put_signal(const struct leat_job *job, const struct put_signal *order)
+static int put_signal(struct leat_job *job, const struct put_signal *order)
 {
     (void)job;
     int error = order->to ? put(order->to, order->offset, order->from, order->bytes) : 0;

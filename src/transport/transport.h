@@ -42,7 +42,7 @@ struct transport {
     int (*get)(void *to, const struct leat_region *from, uint64_t offset, uint64_t bytes);
     /* Whoever sees the value sees the bytes. Orders by one thread to one peer take effect in turn.
      * May return earlier than they have; any thread. What the halo's proxy goes by. */
-    int (*put_signal)(const struct leat_job *job, const struct put_signal *order);
+    int (*put_signal)(struct leat_job *job, const struct put_signal *order);
 };
 
 enum transport_row {
