@@ -15,6 +15,7 @@
 #include "bench.h"
 #include "commands.h"
 #include "core/error.h"
+#define LEAT_DEVICE_HOST_ONLY
 #include "leat/device.h"
 #include "leat/file.h"
 

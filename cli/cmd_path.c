@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "core/job.h"
 #include "core/launch.h"
+#define LEAT_DEVICE_HOST_ONLY
 #include "leat/device.h"
 #include "leat/msg.h"
 #include "options.h"

@@ -10,6 +10,7 @@
 #define LEAT_CLI_FILE_H
 
 #include "format/crc32c.h"
+#define LEAT_DEVICE_HOST_ONLY
 #include "leat/device.h"
 #include "leat/file.h"
 #include "options.h"

@@ -9,6 +9,7 @@
 #include "file.h"
 
 #include "core/error.h"
+#define LEAT_DEVICE_HOST_ONLY
 #include "leat/device.h"
 
 #include <errno.h>

@@ -184,6 +184,7 @@ struct tie;
 struct far;
 struct msg_engine;
 struct proxy;
+struct runs;
 struct trace;
 
 /* What a layer above has opened on a job, so that leat_close can let go of it: the handle then only
@@ -216,6 +217,7 @@ struct leat_job {
     struct letters *letters;                /* halo/letter.c's */
     struct proxy *proxy;                    /* halo/proxy.c's, made at first use */
     struct device *device;
+    struct runs *runs;                /* device/run.c's, made at first use */
     pthread_mutex_t file_lock;        /* of the making of the next */
     struct file_pool *file_pool;      /* made at first use */
     struct file_buffer *file_buffers; /* registered; under file_lock */

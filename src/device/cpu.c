@@ -31,6 +31,17 @@ typedef void kernel_function(const struct k_grid *grid, void *arguments, uint32_
 static kernel_function *const kernels[KERNEL_COUNT] = {LEAT_KERNELS(ENTRY)};
 #undef ENTRY
 
+/* A kernel of the library, or one of the caller's. */
+struct cpu_work {
+    kernel_function *kernel;
+    void *arguments;
+    uint64_t turn;
+    uint32_t choice, block_count;
+    const leat_kernel *caller; /* where `kernel` is NULL */
+    const leat_kernel_call *launch;
+    const void *work;
+};
+
 struct worker {
     struct cpu_device *device;
     pthread_t thread;
@@ -44,14 +55,26 @@ struct cpu_device {
     uint64_t launches; /* kernels handed out; workers run each once */
     uint32_t running;  /* workers not yet through with the present one */
     int stop;
-    kernel_function *kernel;
-    void *arguments;
-    uint32_t choice;
+    struct cpu_work now;
     uint32_t block_count, worker_count;
     struct worker *workers;
 };
 
-static void *work(void *user)
+static void run_block(const struct cpu_work *now, uint32_t block)
+{
+    if (block >= now->block_count)
+        return;
+    if (now->kernel) {
+        struct k_grid grid = {block, now->block_count};
+        now->kernel(&grid, now->arguments, now->choice, now->turn);
+        return;
+    }
+    leat_grid grid = {
+        .block = block, .block_count = now->block_count, .lane_count = 1, .launch = now->launch};
+    now->caller->host(&grid, now->work);
+}
+
+static void *worker_main(void *user)
 {
     struct worker *worker = user;
     struct cpu_device *device = worker->device;
@@ -64,8 +87,7 @@ static void *work(void *user)
             break;
         seen = device->launches;
         pthread_mutex_unlock(&device->lock);
-        struct k_grid grid = {worker->block, device->block_count};
-        device->kernel(&grid, device->arguments, device->choice, 0);
+        run_block(&device->now, worker->block);
         pthread_mutex_lock(&device->lock);
         if (--device->running == 0)
             pthread_cond_signal(&device->done);
@@ -74,29 +96,48 @@ static void *work(void *user)
     return NULL;
 }
 
-static int cpu_launch(struct device *base, const struct device_launch *launch)
+static void run_blocks(struct cpu_device *device, const struct cpu_work *now)
 {
-    struct cpu_device *device = (struct cpu_device *)base;
-    struct k_grid grid = {0, device->block_count};
-    kernel_function *kernel = kernels[launch->kernel];
-    void *arguments = launch->arguments->address;
-    if (!device->worker_count) {
-        kernel(&grid, arguments, launch->choice, launch->turn);
-        return 0;
+    if (!device->worker_count || now->block_count == 1) {
+        run_block(now, 0);
+        return;
     }
     pthread_mutex_lock(&device->lock);
-    device->kernel = kernel;
-    device->arguments = arguments;
-    device->choice = launch->choice;
+    device->now = *now;
     device->running = device->worker_count;
     device->launches++;
     pthread_cond_broadcast(&device->work);
     pthread_mutex_unlock(&device->lock);
-    kernel(&grid, arguments, launch->choice, launch->turn);
+    run_block(now, 0);
     pthread_mutex_lock(&device->lock);
     while (device->running)
         pthread_cond_wait(&device->done, &device->lock);
     pthread_mutex_unlock(&device->lock);
+}
+
+static int cpu_launch(struct device *base, const struct device_launch *launch)
+{
+    struct cpu_device *device = (struct cpu_device *)base;
+    const struct cpu_work now = {.kernel = kernels[launch->kernel],
+                                 .arguments = launch->arguments->address,
+                                 .turn = launch->turn,
+                                 .choice = launch->choice,
+                                 .block_count = device->block_count};
+    run_blocks(device, &now);
+    return 0;
+}
+
+static int cpu_run(struct device *base, const leat_kernel *kernel, const leat_kernel_call *launch,
+                   const void *work, const leat_run_options *options)
+{
+    struct cpu_device *device = (struct cpu_device *)base;
+    const struct cpu_work now = {
+        .caller = kernel, .launch = launch, .work = work, .block_count = options->block_count};
+    if (options->block_count > device->block_count)
+        return leat_fail(
+            -EINVAL, "kernel %s: %u blocks, and the CPU device runs %u at once; set LEAT_BLOCKS",
+            kernel->name, options->block_count, device->block_count);
+    run_blocks(device, &now);
     return 0;
 }
 
@@ -195,6 +236,7 @@ static const struct device_ops cpu_ops = {.name = "cpu",
                                           .publish = cpu_same,
                                           .fetch = cpu_same,
                                           .launch = cpu_launch,
+                                          .run = cpu_run,
                                           .put = cpu_put,
                                           .raise = cpu_raise,
                                           .wait = cpu_wait,
@@ -221,7 +263,7 @@ int leat_device_cpu_open(struct leat_job *job, struct device **opened)
     for (uint32_t i = 0; i + 1 < blocks; i++) {
         workers[i].device = device;
         workers[i].block = i + 1;
-        int error = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        int error = pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]);
         if (error) {
             cpu_close(&device->base);
             return leat_fail(-error,

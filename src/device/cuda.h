@@ -87,6 +87,8 @@ int leat_cuda_number_of(const struct leat_job *job, int rank);
 
 /* ---- cuda_launch.c ---- */
 int leat_cuda_launch(struct device *device, const struct device_launch *launch);
+int leat_cuda_run(struct device *device, const leat_kernel *kernel, const leat_kernel_call *launch,
+                  const void *work, const leat_run_options *options);
 int leat_cuda_gang_join(struct device *device, uint64_t number, struct device_gang **gang);
 void leat_cuda_gang_leave(struct device_gang *gang);
 /* Loads all kernels now, since loading later may wait for kernels that spin, and finds how many

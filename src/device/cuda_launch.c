@@ -357,3 +357,35 @@ int leat_cuda_launch(struct device *base, const struct device_launch *launch)
                          device->number);
     return alone ? launch_one(device, launch) : launch_together(launch->gang, device, launch);
 }
+
+// ---- The caller's kernels ----
+
+// Started by the caller's own copy of the runtime library, which alone knows them.
+int leat_cuda_run(struct device *base, const leat_kernel *kernel, const leat_kernel_call *launch,
+                  const void *work, const leat_run_options *options)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    const char *words = NULL;
+    if (!kernel->start)
+        return leat_fail(-ENOTSUP,
+                         "kernel %s was made by a C compiler and runs on the CPU device only; "
+                         "compile it with nvcc -x cu, or set LEAT_DEVICE=cpu",
+                         kernel->name);
+    if (device->rank_count > 1)
+        return leat_fail(-ENOTSUP,
+                         "kernel %s: %d ranks share GPU %d, and kernels that wait for one another "
+                         "have to run at once; give each rank a GPU of its own",
+                         kernel->name, device->rank_count, device->number);
+    int error = leat_cuda_use(device);
+    if (error)
+        return error;
+    int failed = kernel->start(launch, work, options->block_count, options->lane_count,
+                               device->stream, &words);
+    if (!failed)
+        return 0;
+    return leat_fail(failed == cudaErrorCooperativeLaunchTooLarge ? -EINVAL : -EIO,
+                     "launching kernel %s, %u blocks of %u lanes, all at once, on GPU %d: CUDA "
+                     "says: %s",
+                     kernel->name, options->block_count, options->lane_count, device->number,
+                     words ? words : "nothing");
+}

@@ -6,6 +6,7 @@
 #ifndef LEAT_DEVICE_OPS_H
 #define LEAT_DEVICE_OPS_H
 
+#define LEAT_DEVICE_HOST_ONLY
 #include "leat/device.h"
 
 #include <stdbool.h>
@@ -100,6 +101,9 @@ struct device_ops {
     void (*gang_leave)(struct device_gang *gang);
     /* Starts a kernel in the device's stream. */
     int (*launch)(struct device *device, const struct device_launch *launch);
+    /* Starts a kernel of the caller's own in the device's stream; `options` are filled in. */
+    int (*run)(struct device *device, const leat_kernel *kernel, const leat_kernel_call *launch,
+               const void *work, const leat_run_options *options);
     /* Before the first wait of the stream, while no rank has one under way; NULL: nothing to do. */
     int (*waits_open)(struct device *device);
     /* Operations of the stream, in order with its kernels: a copy to an address that this device

@@ -7,6 +7,7 @@
 
 #include "file/cufile.h"
 
+#define LEAT_DEVICE_HOST_ONLY
 #include "leat/device.h"
 
 #include <errno.h>

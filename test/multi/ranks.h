@@ -67,13 +67,13 @@ static void *rank_main(void *argument)
     return NULL;
 }
 
-__attribute__((unused)) static void ranks_run(int rank_count,
-                                              void (*body)(struct rank_thread *self), void *user)
+__attribute__((unused)) static void
+ranks_run_for(double timeout_s, int rank_count, void (*body)(struct rank_thread *self), void *user)
 {
     leat_options options = {.size = sizeof options,
                             .thread_ranks = rank_count,
                             .arena_bytes = 64 << 20,
-                            .timeout_s = 20};
+                            .timeout_s = timeout_s};
     leat_job **jobs = calloc((size_t)rank_count, sizeof *jobs);
     struct rank_thread *ranks = calloc((size_t)rank_count, sizeof *ranks);
     pthread_t *threads = calloc((size_t)rank_count, sizeof *threads);
@@ -100,6 +100,12 @@ __attribute__((unused)) static void ranks_run(int rank_count,
     free(threads);
     if (failed)
         fail_msg("%d of %d ranks failed", failed, rank_count);
+}
+
+__attribute__((unused)) static void ranks_run(int rank_count,
+                                              void (*body)(struct rank_thread *self), void *user)
+{
+    ranks_run_for(20, rank_count, body, user);
 }
 
 /* A small generator with a seed, so that every run sees the same input (splitmix64). */

@@ -39,3 +39,11 @@ fi
 grep -q "mine" "$records/err"
 [ "$(cat "$records/mine")" = mine ]
 [ "$("$examples/ranges" --help 2>&1 >/dev/null | grep -c usage)" = 1 ]
+
+# The resident ones: the decay is known, and energy stays, whether ranks are processes or threads.
+LEAT_BLOCKS=2 "$LEAT_BIN" run -n 3 "$examples/resident_jacobi"
+"$examples/resident_jacobi" 2
+for way in "$LEAT_BIN run -n 2 $examples/resident_particles" "$examples/resident_particles 3"; do
+    LEAT_BLOCKS=2 $way | awk '{ first += $4; last += $7; lines++; print }
+        END { if (lines < 2 || first < 400 * lines || (last - first) ^ 2 > (1e-5 * first) ^ 2) exit 1 }'
+done
