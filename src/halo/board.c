@@ -152,9 +152,18 @@ static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
 // theirs.
 static int copy_board(struct halo_peer *peer)
 {
-    peer->copy = malloc(sizeof *peer->copy);
-    return peer->copy ? peer->board->transport->get(peer->copy, peer->board, 0, sizeof *peer->copy)
-                      : leat_fail(-ENOMEM, "no memory for a halo's board");
+    struct board *copy = malloc(sizeof *copy);
+    if (!copy)
+        return leat_fail(-ENOMEM, "no memory for a halo's board");
+    peer->copy = copy;
+    int error = peer->board->transport->get(copy, peer->board, 0, sizeof *copy);
+    if (error)
+        return leat_fail_in(error, "the halo's board");
+    if (copy->pulse_count < 0 || copy->pulse_count > HALO_PULSES_MAX || copy->field_count < 1 ||
+        copy->field_count > LEAT_FIELDS_MAX)
+        return leat_fail(-EPROTO, "the halo's board of rank %d says %d pulses and %d fields",
+                         peer->rank, copy->pulse_count, copy->field_count);
+    return 0;
 }
 
 static int await_board(struct leat_halo *halo, const struct halo_peer *peer)

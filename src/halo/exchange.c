@@ -45,6 +45,15 @@ static void describe(const struct leat_halo *halo, int f, enum leat_direction di
              'x' + halo->plan->pulse[pulse].dimension);
 }
 
+int halo_carry_failed(const struct leat_halo *halo, int f, int pulse, enum board_signal word,
+                      int error)
+{
+    char what[96];
+    bool forward = word == BOARD_X_IN || word == BOARD_X_FREE;
+    describe(halo, f, forward ? LEAT_FORWARD : LEAT_REVERSE, pulse, what, sizeof what);
+    return leat_fail_in(error, "%s", what);
+}
+
 int halo_wait_failed(struct leat_halo *halo, int f, enum leat_direction direction, int pulse,
                      int peer, int code, uint64_t wanted, uint64_t seen)
 {

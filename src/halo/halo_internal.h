@@ -188,6 +188,9 @@ int halo_check_call(struct leat_halo *halo, int field, enum leat_direction direc
 /* Sets the detail of a failed wait for a pulse's signal; returns the code. */
 int halo_wait_failed(struct leat_halo *halo, int field, enum leat_direction direction, int pulse,
                      int peer, int code, uint64_t wanted, uint64_t seen);
+/* Puts the exchange and the pulse before the detail of a failed order; returns the code. */
+int halo_carry_failed(const struct leat_halo *halo, int field, int pulse, enum board_signal word,
+                      int error);
 /* Keeps the first error: nothing runs after it. Returns it. */
 int halo_give_up(struct leat_halo *halo, int error);
 void halo_count_bytes(struct leat_halo *halo, int field, enum leat_direction direction,

@@ -98,8 +98,9 @@ static int carry(struct leat_job *job, const struct halo_post *post, const void 
 int halo_carry(struct leat_halo *halo, int f, int p, enum board_signal word, const void *from,
                uint64_t value)
 {
-    return carry(halo->job, &halo->proxy->posts[halo_post_number(halo, p, f, word)], from, value,
-                 NULL, NULL);
+    int error = carry(halo->job, &halo->proxy->posts[halo_post_number(halo, p, f, word)], from,
+                      value, NULL, NULL);
+    return error ? halo_carry_failed(halo, f, p, word, error) : 0;
 }
 
 static bool take(struct proxy *proxy, struct halo_proxy *link)
