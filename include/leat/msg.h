@@ -275,6 +275,10 @@ typedef struct leat_collective_options {
  * and operation only: repeated, the result is the same to the bit, and the same at all ranks.
  * -EINVAL an argument that cannot be (named); -EPROTO another rank's call does not fit this one
  * (both are named, where the data shows it)
+ * -ECONNRESET a rank of the communicator has died or left before its part was done (named). Then
+ * all ranks get that error, whether they wait for the dead one or for one that waits for it, from
+ * the same or an earlier collective on; from then on all of the communicator's collectives fail
+ * with it at once. Its messages between ranks that live go on.
  */
 LEAT_API int leat_collective(leat_comm *comm, const leat_collective_options *options,
                              leat_request *request);

@@ -263,6 +263,8 @@ int leat_all_here(const struct leat_job *job, const char *what);
 
 /* 0 while the rank may still answer, -ECONNRESET once it has died or left. */
 int leat_rank_lost(const struct leat_job *job, int rank);
+/* Whether it has gone otherwise than by leat_close. */
+bool leat_rank_died(const struct leat_job *job, int rank);
 /* Writes down how a rank of another host ended; `text` as in "was lost: the link was cut". Any
  * thread; the first one's story stays. */
 void leat_rank_gone(struct segment_head *head, int rank, enum rank_failure failed,

@@ -224,6 +224,12 @@ int leat_rank_lost(const struct leat_job *job, int rank)
     return 0;
 }
 
+bool leat_rank_died(const struct leat_job *job, int rank)
+{
+    return leat_rank_lost(job, rank) &&
+           __atomic_load_n(&leat_rank_record(job, rank)->state, __ATOMIC_ACQUIRE) != RANK_CLOSED;
+}
+
 void leat_rank_gone(struct segment_head *head, int rank, enum rank_failure failed, const char *text)
 {
     struct rank_record *record = &head->rank[rank];

@@ -15,6 +15,7 @@
 #include "msg/coll.h"
 
 #include "core/error.h"
+#include "msg/internal.h"
 #include "msg/op.h"
 #include "msg/wait.h"
 
@@ -125,7 +126,9 @@ static bool withdrawn(struct msg_schedule *schedule)
         struct msg_request *request = &schedule->slot[slot];
         if (!(schedule->active & COLL_BIT(slot)))
             continue;
-        if (msg_finished(request) || msg_drop(request) == 0)
+        bool read = request->kind == REQUEST_SEND && request->state == STATE_RENDEZVOUS &&
+                    !coll_may_take_back(schedule, request->peer);
+        if (msg_finished(request) || (!read && msg_drop(request) == 0))
             schedule->active &= ~COLL_BIT(slot);
     }
     return !schedule->active;
@@ -144,7 +147,28 @@ static bool run(struct msg_schedule *schedule)
         schedule->phase++;
         schedule->point = 0;
     }
-    return schedule->error ? withdrawn(schedule) : coll_finished(schedule, COLL_ALL);
+    if (!schedule->error)
+        return coll_finished(schedule, COLL_ALL);
+    coll_failed(schedule);
+    return withdrawn(schedule);
+}
+
+// The first time. What it has read where others lay it they may have taken back, and have then said
+// before why.
+static bool run_first(struct msg_schedule *schedule)
+{
+    struct msg_engine *engine = schedule->engine;
+    uint64_t fetched = engine->counts.direct;
+    if (!run(schedule))
+        return false;
+    if (!schedule->error && engine->counts.direct != fetched) {
+        msg_queue_progress(engine);
+        if (coll_is_broken(schedule->comm, schedule->number)) {
+            schedule->error = coll_of(schedule->comm)->broken_error;
+            schedule->failed_peer = coll_of(schedule->comm)->broken_rank;
+        }
+    }
+    return true;
 }
 
 static void begin(struct msg_schedule *schedule, leat_comm *comm, struct msg_request *request,
@@ -241,11 +265,27 @@ static struct coll_call parked_call(const struct msg_request *request)
     return call;
 }
 
+// The communicator is broken: it fails before it has begun.
+static void end_broken(const struct coll_comm *own, struct msg_request *request, uint32_t kind,
+                       uint32_t number)
+{
+    request->schedule = NULL;
+    request->handle = kind;
+    request->context = number;
+    request->peer = own->broken_rank;
+    msg_finish(request, own->broken_error);
+}
+
 // Begins a communicator's parked collectives, in order, as far as there is memory.
 static void unpark(struct coll_comm *own)
 {
     while (own->parked) {
         struct msg_request *request = own->parked;
+        if (coll_is_broken(&own->comm, request->context)) {
+            own->parked = request->next;
+            end_broken(own, request, request->handle & 0xff, request->context);
+            continue;
+        }
         struct coll_call call = parked_call(request);
         const struct coll_algorithm *algorithm = coll_choose(&own->comm, &call);
         struct msg_schedule *schedule = schedule_take(own, algorithm, &call);
@@ -253,7 +293,7 @@ static void unpark(struct coll_comm *own)
             return;
         own->parked = request->next;
         begin(schedule, &own->comm, request, algorithm, &call, request->context);
-        if (run(schedule)) {
+        if (run_first(schedule)) {
             end(schedule);
         } else {
             schedule->next = own->comm.engine->schedules;
@@ -327,6 +367,10 @@ static int start(leat_comm *comm, const struct coll_call *call, struct msg_reque
     struct coll_comm *own = coll_of(comm);
     const struct coll_algorithm *algorithm = coll_choose(comm, call);
     uint32_t number = comm->collectives++ & 0x3fffffff;
+    if (coll_is_broken(comm, number)) {
+        end_broken(own, request, call->kind, number);
+        return 0;
+    }
     struct msg_schedule *schedule = own->parked ? NULL : schedule_take(own, algorithm, call);
     if (!schedule && !own->parked && !comm->engine->schedules)
         return leat_fail(-ENOBUFS,
@@ -339,7 +383,7 @@ static int start(leat_comm *comm, const struct coll_call *call, struct msg_reque
         return 0;
     }
     begin(schedule, comm, request, algorithm, call, number);
-    if (run(schedule) || (blocking && coll_words_spin(schedule) && run(schedule))) {
+    if (run_first(schedule) || (blocking && coll_words_spin(schedule) && run(schedule))) {
         end(schedule);
     } else {
         schedule->next = comm->engine->schedules;

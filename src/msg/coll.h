@@ -149,7 +149,15 @@ struct coll_comm {
     uint8_t *temp;
     struct msg_request *parked, *parked_last; /* not begun, in order, by `next` */
     uint64_t words_started, words_ended;      /* collectives by the fixed-function path */
+    struct coll_comm *next_teller;
+    /* broken.c, a bit a rank: who has to be told that it is broken; and that this rank reads
+     * nothing of its collectives any more; who has said that. */
+    uint64_t to_tell, to_leave, left;
     uint32_t running;
+    uint32_t broken_from; /* the first collective that fails */
+    int32_t broken_rank, broken_error;
+    int watched; /* the rank whose life is looked after next */
+    bool broken, telling;
     bool reserve_taken;
     bool freed; /* by its owner, while a collective that failed was still being withdrawn */
     struct msg_schedule reserve;
@@ -202,6 +210,19 @@ void coll_words_describe(const struct msg_schedule *schedule, char *text, size_t
 /* ---- coll_trinary.c ---- */
 /* Whether the communicator's ranks are a torus with trees. */
 bool coll_trees_fit(const leat_comm *comm);
+
+/* ---- broken.c ---- */
+/* From this number on the communicator's collectives fail, here and at all ranks, because of that
+ * rank of the job. */
+void coll_break(leat_comm *comm, uint32_t number, int rank, int error);
+bool coll_is_broken(const leat_comm *comm, uint32_t number);
+/* The same, where that is why a schedule has failed. */
+void coll_failed(struct msg_schedule *schedule);
+/* Whether what this failed collective sends to a rank of the job may be taken back: nobody reads it
+ * any more. */
+bool coll_may_take_back(const struct msg_schedule *schedule, int job_rank);
+/* A new communicator: what was said of it before it was made. */
+void coll_break_early(leat_comm *comm);
 
 /* ---- comm.c ---- */
 /* Frees every communicator and schedule; instead of msg_collective_abandon when an engine ends. */

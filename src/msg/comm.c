@@ -53,6 +53,7 @@ static void comm_link(struct coll_comm *own)
 {
     own->comm.next = own->comm.engine->comms;
     own->comm.engine->comms = &own->comm;
+    coll_break_early(&own->comm);
 }
 
 static void comm_unlink(struct coll_comm *own)
@@ -85,6 +86,12 @@ void leat_comm_free(leat_comm *comm)
 void msg_comms_close(struct msg_engine *engine)
 {
     msg_collective_abandon(engine, NULL);
+    while (engine->tellers) {
+        struct coll_comm *own = engine->tellers;
+        engine->tellers = own->next_teller;
+        own->running--;
+        coll_comm_release(&own->comm);
+    }
     while (engine->comms) {
         struct coll_comm *own = coll_of(engine->comms);
         engine->comms = own->comm.next;

@@ -173,6 +173,8 @@ void msg_engine_close(struct msg_engine *engine)
     msg_hold_close(engine);
     msg_handles_close(engine);
     msg_free(&engine->pools, POOL_WORK, engine->nonsense, MSG_NONSENSE_BYTES);
+    msg_free(&engine->pools, POOL_WORK, engine->broken_early,
+             MSG_BROKEN_EARLY * sizeof *engine->broken_early);
     uint64_t places = engine->tuning.ring_limit + 1ULL;
     if (engine->ring_in)
         msg_free(&engine->pools, POOL_WORK, engine->ring_in, places * sizeof *engine->ring_in);
@@ -203,5 +205,7 @@ bool msg_progress(struct msg_engine *engine, uint64_t now_ns)
         msg_hold_progress(engine);
     if (engine->schedules)
         msg_collective_progress(engine);
+    if (engine->tellers)
+        msg_broken_progress(engine);
     return engine->events != before;
 }

@@ -24,6 +24,7 @@
 #include "msg/request.h"
 #include "msg/wire.h"
 
+struct coll_comm;
 struct leat_job;
 
 /* Sizes and thresholds; from the settings, or a test's. */
@@ -179,7 +180,14 @@ struct msg_counts {
     uint64_t bytes_sent, bytes_received;
 };
 
+/* What was said of a communicator that this rank has not made yet (broken.c). */
+struct msg_broken {
+    uint32_t context, number;
+    int32_t rank, error;
+};
+
 #define MSG_NONSENSE_BYTES 200
+#define MSG_BROKEN_EARLY   8
 
 struct msg_engine {
     struct leat_job *job; /* NULL in tests without one */
@@ -201,6 +209,7 @@ struct msg_engine {
     struct msg_request *rendezvous; /* whose bytes this rank moves; circular, by next, previous */
     struct msg_schedule *schedules;
     leat_comm *world, *comms;
+    struct coll_comm *tellers; /* communicators that others have to be told something of */
     uint64_t rendezvous_count;
     struct msg_shares *shares;
     uint64_t spin_ns; /* how long a wait spins now */
@@ -216,10 +225,12 @@ struct msg_engine {
     uint64_t events;   /* things that happened: tells a waiter whether progress made any */
     uint64_t finished; /* requests so far: without a new one most schedules stand still */
     struct msg_counts counts;
-    uint32_t last_peer; /* of the last lookup */
-    int last_waited;    /* rank of the last receive that named one */
-    int nonsense_rank;  /* who first sent what cannot be, */
-    char *nonsense;     /* [MSG_NONSENSE_BYTES], and what that was; NULL: nobody has */
+    uint32_t last_peer;              /* of the last lookup */
+    int last_waited;                 /* rank of the last receive that named one */
+    int nonsense_rank;               /* who first sent what cannot be, */
+    char *nonsense;                  /* [MSG_NONSENSE_BYTES], and what that was; NULL: nobody has */
+    struct msg_broken *broken_early; /* [MSG_BROKEN_EARLY], or NULL */
+    uint32_t broken_count;           /* so far, those that were overwritten included */
 };
 
 struct leat_comm {

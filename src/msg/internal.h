@@ -176,6 +176,13 @@ void msg_hold_packet(struct msg_engine *engine, uint32_t peer, const struct msg_
 /* What is owed in the search, at either side; false: no room now. */
 bool msg_hold_pay(struct msg_engine *engine, uint32_t peer, unsigned todo);
 
+/* ---- broken.c: collectives past a dead rank ---- */
+void msg_broken_packet(struct msg_engine *engine, int from, const struct msg_packet *packet);
+/* Tells on who could not be told before. */
+void msg_broken_progress(struct msg_engine *engine);
+/* Looks whether ranks live that collectives under way may wait for, perhaps through others. */
+void msg_broken_watch(struct msg_engine *engine);
+
 /* ---- held.c: the sender's side of it ---- */
 void msg_held_asked(struct msg_engine *engine, uint32_t peer, const struct msg_header *header);
 void msg_held_decided(struct msg_engine *engine, uint32_t peer, const struct msg_header *header);

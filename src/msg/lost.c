@@ -192,4 +192,6 @@ void msg_check_peers(struct msg_engine *engine)
         msg_peer_lost(engine, i);
     }
     end_wildcards(engine);
+    if (engine->schedules)
+        msg_broken_watch(engine);
 }

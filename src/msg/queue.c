@@ -238,6 +238,9 @@ static void control(struct msg_engine *engine, uint32_t index, const struct msg_
     case WIRE_FINISH:
         msg_rendezvous_finish(engine, index, packet);
         break;
+    case WIRE_BROKEN:
+        msg_broken_packet(engine, msg_peer_at(engine, index)->rank, packet);
+        break;
     default:
         msg_hold_packet(engine, index, packet);
         break;

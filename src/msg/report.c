@@ -97,6 +97,17 @@ static int gone_of(const struct msg_request *request)
     return msg_comm_job_rank(request->comm, request->comm->rank == 0 ? 1 : 0);
 }
 
+static void add_fate(const struct msg_request *request, char *fate, size_t bytes)
+{
+    const struct leat_job *job = request->engine->job;
+    int rank = gone_of(request);
+    // Where only another rank has lost it, as over a link that was cut.
+    if (request->kind == REQUEST_COLLECTIVE && !leat_rank_lost(job, rank))
+        snprintf(fate, bytes, "rank %d is lost, as another rank of the communicator says", rank);
+    else
+        leat_rank_fate(job, rank, fate, bytes);
+}
+
 void msg_describe(const struct msg_request *request)
 {
     char buffer[600], fate[240] = "";
@@ -109,7 +120,7 @@ void msg_describe(const struct msg_request *request)
         break;
     case -ECONNRESET:
         if (request->engine->job)
-            leat_rank_fate(request->engine->job, gone_of(request), fate, sizeof fate);
+            add_fate(request, fate, sizeof fate);
         leat_fail(-ECONNRESET, "%s: %s", buffer, fate[0] ? fate : "the peer is gone");
         break;
     case -ECANCELED:

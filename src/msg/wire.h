@@ -45,12 +45,15 @@ enum msg_wire_kind {
     WIRE_LEAVE,   /* it is not wanted any more */
     WIRE_LOOK,    /* a message came that FIND did not see */
     WIRE_GIVEN,   /* the answer to TAKE: like ANNOUNCE, or with the message as payload */
+    WIRE_BROKEN,  /* collectives of `context` fail from number `bytes` on, with error `tag`, because
+                     of the job's rank `handle`; flag LEFT: and the sender reads none of them */
     WIRE_KINDS
 };
 
 enum msg_wire_flags {
     WIRE_SYNCHRONOUS = 1, /* tell the sender of the match */
     WIRE_BULK = 2,        /* ring: the payload is in the bulk area; its offset is the payload */
+    WIRE_LEFT = 8,        /* BROKEN: see there */
     WIRE_PIPE = 4         /* CLEAR: token is a pipe, not the receive's memory */
 };
 

@@ -30,6 +30,7 @@ int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -284,15 +285,28 @@ static int net_put(struct msg_net *net, int rank, const struct msg_token *token,
     return error;
 }
 
+// The peer is there, and shows no such memory.
+static bool is_refusal(int error)
+{
+    return error == FI_EACCES || error == FI_EPERM || error == FI_EINVAL ||
+           error == FI_EKEYREJECTED || error == FI_ENOKEY;
+}
+
 void fabric_transfer_done(struct fabric_net *net, struct transfer *transfer, int error)
 {
     if (transfer->local)
         fi_close(&transfer->local->fid);
-    // Who has hidden its memory, or is gone, refuses; which of the two the engine finds out.
+    int peer = transfer->operation.peer;
+    if (error && !is_refusal(error)) {
+        char why[200];
+        snprintf(why, sizeof why, "was lost: libfabric cannot copy from or to it: %s",
+                 fabric_error(error));
+        fabric_peer_lose(net, peer, why);
+    }
     if (transfer->waiter)
-        transfer->waiter->finished = error ? -EPROTO : 1;
-    if (error && fabric_peer_alive(net, transfer->operation.peer) && transfer->waiter)
-        transfer->waiter->finished = -ECONNRESET;
+        transfer->waiter->finished = !error                         ? 1
+                                     : fabric_peer_alive(net, peer) ? -ECONNRESET
+                                                                    : -EPROTO;
     *transfer = (struct transfer){.next = net->free_transfers};
     net->free_transfers = transfer;
 }
