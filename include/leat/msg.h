@@ -13,7 +13,10 @@
  *
  * Deadlines: a message may be long in coming by right, so there is no time-out unless the caller
  * gives one; a wait that lasts longer than the job's time-out reports whom it waits for, again and
- * again, and fails only when that peer has died (-ECONNRESET).
+ * again, and fails only when that peer has died (-ECONNRESET), or when all ranks of the job are
+ * proven to wait, without a deadline, for what none of them will send. Then all these waits end
+ * with -EDEADLK, and the detail says who waits for whom; what was waited for is taken back, and
+ * collectives of a communicator in which one ended so fail from then on.
  *
  * Threads: as leat.h says: all calls for a job, its communicators and requests come from one thread
  * at a time.
@@ -96,7 +99,7 @@ typedef struct leat_request {
  * for the others all the same. Each request's own is in its status.
  * -ETIMEDOUT the deadline passed; the requests are still under way (the detail says for whom)
  * -ECONNRESET the peer of a request died or left; -EPROTO it said what cannot be (both named);
- * -EMSGSIZE a receive was too small
+ * -EMSGSIZE a receive was too small; -EDEADLK as above, for all requests that were waited for
  */
 LEAT_API int leat_request_wait(leat_request *const *requests, size_t count,
                                enum leat_wait_mode mode, double timeout_s, size_t *index);

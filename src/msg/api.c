@@ -222,8 +222,15 @@ int leat_probe(leat_comm *comm, int from, int tag, double timeout_s, leat_status
         }
         if (timeout_s == 0 && found == 0)
             return -ETIMEDOUT; // the usual answer of a look: no detail is made for it
-        if (busy ? msg_waiter_busy(&waiter) : msg_waiter_idle(&waiter))
-            return timeout_s == 0 ? -ETIMEDOUT : msg_timed_out(&waiter);
+        int ended = busy ? msg_waiter_busy(&waiter) : msg_waiter_idle(&waiter);
+        if (ended == -EDEADLK) {
+            what.status.error = ended;
+            msg_describe(&what);
+        } else if (ended && timeout_s != 0) {
+            msg_timed_out(&waiter);
+        }
+        if (ended)
+            return ended;
     }
 }
 

@@ -22,6 +22,7 @@
 #include "msg/internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define WATCH_RANKS  64    /* looked at each time */
 #define DRAIN_ROUNDS 10000 /* others may go on sending */
@@ -124,7 +125,8 @@ void coll_break(leat_comm *comm, uint32_t number, int rank, int error)
         engine->tellers = own;
     }
     own->to_tell = own->to_leave = UINT64_MAX;
-    own->left = 0;
+    // In a deadlock nobody reads.
+    own->left = own->broken_error == -EDEADLK ? UINT64_MAX : 0;
     tell(own, &own->to_tell, 0);
 }
 
@@ -172,6 +174,9 @@ static void keep_early(struct msg_engine *engine, const struct msg_broken *broke
     if (!engine->broken_early)
         engine->broken_early =
             msg_alloc(&engine->pools, POOL_WORK, MSG_BROKEN_EARLY * sizeof *broken);
+    for (uint32_t i = 0; i < MSG_BROKEN_EARLY && engine->broken_early; i++)
+        if (!memcmp(&engine->broken_early[i], broken, sizeof *broken))
+            return;
     if (engine->broken_early)
         engine->broken_early[engine->broken_count++ % MSG_BROKEN_EARLY] = *broken;
 }
@@ -186,7 +191,9 @@ void msg_broken_packet(struct msg_engine *engine, int from, const struct msg_pac
     if (broken.error >= 0 || broken.rank < -1 || broken.rank >= engine->net->rank_count)
         return;
     leat_comm *comm = comm_of(engine, broken.context);
-    if (comm) {
+    if (broken.error == -EDEADLK && msg_deadlock_expected(engine)) {
+        keep_early(engine, &broken); // the wait ends by the verdict, which says why
+    } else if (comm) {
         coll_break(comm, broken.number, broken.rank, broken.error);
         int place = header->flags & WIRE_LEFT ? place_of(comm, from) : -1;
         if (place >= 0 && coll_of(comm)->broken_from == broken.number)
@@ -205,6 +212,14 @@ void coll_break_early(leat_comm *comm)
         if (broken->error && broken->context == comm->context)
             coll_break(comm, broken->number, broken->rank, broken->error);
     }
+}
+
+void msg_broken_again(struct msg_engine *engine)
+{
+    for (leat_comm *comm = engine->comms; comm; comm = comm->next)
+        coll_break_early(comm);
+    if (engine->world)
+        coll_break_early(engine->world);
 }
 
 // ---- Looking ----

@@ -326,7 +326,7 @@ void msg_collective_progress(struct msg_engine *engine)
         end(schedule);
         ended = true;
     }
-    if (!ended)
+    if (!ended && !engine->tellers)
         return;
     if (engine->world && coll_of(engine->world)->parked)
         unpark(coll_of(engine->world));
@@ -422,17 +422,41 @@ int leat_collective(leat_comm *comm, const leat_collective_options *options, lea
     return error;
 }
 
+// NULL: it is parked, or finished.
+static const struct msg_schedule *schedule_of(const struct msg_request *request)
+{
+    const struct msg_schedule *at = request->engine->schedules;
+    while (at && at->request != request)
+        at = at->next;
+    return at;
+}
+
+uint32_t msg_collective_number(const struct msg_request *request)
+{
+    const struct msg_schedule *schedule = schedule_of(request);
+    return schedule ? schedule->number : request->context;
+}
+
+int msg_collective_awaits(const struct msg_request *request, int32_t *kind)
+{
+    const struct msg_schedule *schedule = schedule_of(request);
+    *kind = (int32_t)(schedule ? schedule->call.kind : request->handle & 0xff);
+    if (schedule && schedule->algorithm->phase[0] == coll_words)
+        return coll_words_awaits(schedule);
+    for (int slot = 0; schedule && slot < schedule->slot_count; slot++)
+        if (schedule->active & COLL_BIT(slot) && !msg_finished(&schedule->slot[slot]))
+            return schedule->slot[slot].peer;
+    return -2;
+}
+
 void msg_collective_describe(const struct msg_request *request, char *text, size_t bytes)
 {
-    const struct msg_schedule *schedule = NULL;
     if (msg_finished(request)) {
         snprintf(text, bytes, "%s, collective %u of the communicator",
                  coll_kind_name((enum leat_collective_kind)request->handle), request->context);
         return;
     }
-    for (const struct msg_schedule *at = request->engine->schedules; at; at = at->next)
-        if (at->request == request)
-            schedule = at;
+    const struct msg_schedule *schedule = schedule_of(request);
     if (!schedule) {
         snprintf(text, bytes, "a collective waits for memory that others hold");
         return;

@@ -195,6 +195,11 @@ uint64_t msg_collective_reserve_bytes(void);
  * it was. */
 void msg_collective_describe(const struct msg_request *request, char *text, size_t bytes);
 
+/* For whom an unfinished one waits, a rank of the job, or -2: for more than one, or for itself; its
+ * kind in *kind. Its number in its communicator. */
+int msg_collective_awaits(const struct msg_request *request, int32_t *kind);
+uint32_t msg_collective_number(const struct msg_request *request);
+
 /* ---- coll_words.c: what a few words of shared memory can do ---- */
 /* Whether a call goes that way; all ranks find the same. */
 bool coll_words_fit(const leat_comm *comm, const struct coll_call *call);
@@ -206,6 +211,8 @@ bool coll_words_spin(struct msg_schedule *schedule);
 void coll_words_end(struct msg_schedule *schedule);
 /* " rank 1, 3 to call for it": whom one that goes this way waits for. */
 void coll_words_describe(const struct msg_schedule *schedule, char *text, size_t bytes);
+/* The first of those, or -2. */
+int coll_words_awaits(const struct msg_schedule *schedule);
 
 /* ---- coll_trinary.c ---- */
 /* Whether the communicator's ranks are a torus with trees. */

@@ -179,6 +179,7 @@ static bool write_lines(struct msg_schedule *schedule)
         if (net->ops->wake)
             net->ops->wake(net, peer);
     }
+    schedule->engine->events++; // others may go on (deadlock.c)
     return true;
 }
 
@@ -307,21 +308,35 @@ bool coll_words_spin(struct msg_schedule *schedule)
     return false;
 }
 
+// From rank `from` on the first one whose line this rank waits for, or rank_count.
+static int missing(const struct msg_schedule *schedule, int from)
+{
+    // Lines that are written to next still may hold what somebody has to read.
+    bool early = schedule->i < schedule->rank_count;
+    uint64_t counter = schedule->from - early;
+    for (; from < schedule->rank_count; from++)
+        if (from != schedule->rank && (early || wants(schedule, from)) &&
+            __atomic_load_n(&own_line(schedule, from, counter)->counter, __ATOMIC_ACQUIRE) !=
+                counter)
+            break;
+    return from;
+}
+
+int coll_words_awaits(const struct msg_schedule *schedule)
+{
+    int rank = schedule->engine->net->ops->reduce ? schedule->rank_count : missing(schedule, 0);
+    return rank < schedule->rank_count ? msg_comm_job_rank(schedule->comm, rank) : -2;
+}
+
 void coll_words_describe(const struct msg_schedule *schedule, char *text, size_t bytes)
 {
     if (schedule->engine->net->ops->reduce) {
         snprintf(text, bytes, " the network, which does not say who has not called for it");
         return;
     }
-    // Lines that are written to next still may hold what somebody has to read.
-    bool early = schedule->i < schedule->rank_count;
-    uint64_t counter = schedule->from - early;
     size_t used = 0;
-    for (int rank = 0; rank < schedule->rank_count && used < bytes; rank++) {
-        if (rank == schedule->rank || (!early && !wants(schedule, rank)) ||
-            __atomic_load_n(&own_line(schedule, rank, counter)->counter, __ATOMIC_ACQUIRE) ==
-                counter)
-            continue;
+    for (int rank = missing(schedule, 0); rank < schedule->rank_count && used < bytes;
+         rank = missing(schedule, rank + 1)) {
         used += (size_t)snprintf(text + used, bytes - used, "%s%d", used ? ", " : " rank ",
                                  msg_comm_job_rank(schedule->comm, rank));
     }

@@ -173,6 +173,7 @@ void msg_engine_close(struct msg_engine *engine)
     msg_hold_close(engine);
     msg_handles_close(engine);
     msg_free(&engine->pools, POOL_WORK, engine->nonsense, MSG_NONSENSE_BYTES);
+    msg_deadlock_close(engine);
     msg_free(&engine->pools, POOL_WORK, engine->broken_early,
              MSG_BROKEN_EARLY * sizeof *engine->broken_early);
     uint64_t places = engine->tuning.ring_limit + 1ULL;

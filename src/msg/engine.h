@@ -26,6 +26,7 @@
 
 struct coll_comm;
 struct leat_job;
+struct msg_quest;
 
 /* Sizes and thresholds; from the settings, or a test's. */
 struct msg_tuning {
@@ -231,6 +232,10 @@ struct msg_engine {
     char *nonsense;                  /* [MSG_NONSENSE_BYTES], and what that was; NULL: nobody has */
     struct msg_broken *broken_early; /* [MSG_BROKEN_EARLY], or NULL */
     uint32_t broken_count;           /* so far, those that were overwritten included */
+    uint32_t refused;                /* sends and puts that the network had no room for */
+    uint64_t sent, received;         /* packets, and puts that were sent; not the search's own */
+    uint64_t wait_serial;            /* waits that took long enough for a look at the clock */
+    struct msg_quest *quest;         /* deadlock.c's, or NULL */
 };
 
 struct leat_comm {

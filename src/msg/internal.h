@@ -54,6 +54,9 @@ bool msg_ring_write_end(struct msg_engine *engine, uint32_t peer);
 bool msg_ring_credit(struct msg_engine *engine, uint32_t peer);
 void msg_ring_credited(struct msg_engine *engine, uint32_t peer, const struct msg_packet *packet);
 uint64_t msg_ring_bytes(const struct msg_tuning *tuning);
+/* The network's put, counted. False: no room now. */
+bool msg_put(struct msg_engine *engine, int rank, const struct msg_token *token,
+             const struct msg_piece *pieces, int count);
 
 /* ---- promote.c ---- */
 /* Receiving: chooses whether a peer that talks by queue gets a ring, perhaps another's. */
@@ -178,10 +181,22 @@ bool msg_hold_pay(struct msg_engine *engine, uint32_t peer, unsigned todo);
 
 /* ---- broken.c: collectives past a dead rank ---- */
 void msg_broken_packet(struct msg_engine *engine, int from, const struct msg_packet *packet);
+/* Acts again on what was kept, once the verdict of a deadlock is here. */
+void msg_broken_again(struct msg_engine *engine);
 /* Tells on who could not be told before. */
 void msg_broken_progress(struct msg_engine *engine);
 /* Looks whether ranks live that collectives under way may wait for, perhaps through others. */
 void msg_broken_watch(struct msg_engine *engine);
+
+/* ---- deadlock.c ---- */
+void msg_deadlock_close(struct msg_engine *engine);
+void msg_deadlock_packet(struct msg_engine *engine, int from, const struct msg_packet *packet);
+/* Whether this rank has answered from the wait that it is in, and may be told the verdict. */
+bool msg_deadlock_expected(const struct msg_engine *engine);
+/* "no rank of the job can go on: rank 0 waits for rank 1 (receive, tag 3); ..." */
+void msg_deadlock_describe(const struct msg_engine *engine, char *text, size_t bytes);
+/* Ends a request with -EDEADLK, as far as it can be taken back. */
+void msg_give_up(struct msg_request *request);
 
 /* ---- held.c: the sender's side of it ---- */
 void msg_held_asked(struct msg_engine *engine, uint32_t peer, const struct msg_header *header);

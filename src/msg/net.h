@@ -120,6 +120,7 @@ struct msg_net {
     const struct msg_net_ops *ops;
     int rank, rank_count;
     uint64_t queue_bytes; /* of the own shared receive queue, for the budget */
+    uint64_t puts;        /* that have come, where they travel */
     /* For a network that runs its ranks when something has come, and so knows what: rings need no
      * look, and bulk_gets that have not finished; 0: it does not count them. */
     bool quiet;

@@ -149,7 +149,7 @@ static bool put_fragment(struct msg_engine *engine, struct msg_request *request,
     }
     struct msg_piece pieces[2] = {{from, offsetof(struct pipe, data) + place * size, bytes},
                                   {&flag, LINE * (1 + place), sizeof flag}};
-    return engine->net->ops->put(engine->net, request->peer, &request->helped, pieces, 2) == 0;
+    return msg_put(engine, request->peer, &request->helped, pieces, 2);
 }
 
 void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)

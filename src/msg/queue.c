@@ -32,6 +32,10 @@ bool msg_control(struct msg_engine *engine, uint32_t index, struct msg_packet *p
     packet->header.payload = (uint16_t)payload;
     int error = engine->net->ops->queue_send(engine->net, peer->rank, packet,
                                              (uint32_t)sizeof packet->header + payload);
+    if (!error && packet->header.kind < WIRE_ASK)
+        engine->sent++;
+    if (error == -EAGAIN)
+        engine->refused++;
     if (error == -ECONNRESET) {
         // What waits for it ends later: the caller is in the middle of some of that.
         msg_peer_owe(engine, index, TODO_LOST);
@@ -238,6 +242,11 @@ static void control(struct msg_engine *engine, uint32_t index, const struct msg_
     case WIRE_FINISH:
         msg_rendezvous_finish(engine, index, packet);
         break;
+    case WIRE_ASK:
+    case WIRE_QUIET:
+    case WIRE_DEADLOCK:
+        msg_deadlock_packet(engine, msg_peer_at(engine, index)->rank, packet);
+        break;
     case WIRE_BROKEN:
         msg_broken_packet(engine, msg_peer_at(engine, index)->rank, packet);
         break;
@@ -250,6 +259,7 @@ static void control(struct msg_engine *engine, uint32_t index, const struct msg_
 void msg_queue_packet(struct msg_engine *engine, const struct msg_packet *packet, uint32_t bytes)
 {
     const struct msg_header *header = &packet->header;
+    engine->received += bytes < sizeof *header || header->kind < WIRE_ASK;
     if (bytes < sizeof *header || bytes > sizeof *packet ||
         header->flag >= (uint32_t)engine->net->rank_count) {
         msg_peer_nonsense(engine, 0, NULL, "a packet names no rank of the job as its sender");

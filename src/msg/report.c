@@ -123,6 +123,13 @@ void msg_describe(const struct msg_request *request)
             add_fate(request, fate, sizeof fate);
         leat_fail(-ECONNRESET, "%s: %s", buffer, fate[0] ? fate : "the peer is gone");
         break;
+    case -EDEADLK: {
+        char whole[700];
+        msg_deadlock_describe(request->engine, whole, sizeof whole);
+        leat_fail(-EDEADLK, "deadlock: %s: %s; one of them has to do something else first", buffer,
+                  whole);
+        break;
+    }
     case -ECANCELED:
         leat_fail(-ECANCELED, "%s was cancelled", buffer);
         break;

@@ -79,6 +79,15 @@ static void copy_small(void *to, const void *from, uint64_t bytes)
         memcpy(to, from, bytes);
 }
 
+bool msg_put(struct msg_engine *engine, int rank, const struct msg_token *token,
+             const struct msg_piece *pieces, int count)
+{
+    bool refused = engine->net->ops->put(engine->net, rank, token, pieces, count);
+    engine->refused += refused;
+    engine->sent += !refused;
+    return !refused;
+}
+
 // The next slot; the caller has made sure of the credit. False only where put finds no room.
 static bool write_slot(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
                        struct msg_header *header, const void *payload, uint32_t bytes)
@@ -100,7 +109,7 @@ static bool write_slot(struct msg_engine *engine, struct msg_ring_out *ring, int
     slot.header.flag = flag;
     copy_small(slot.payload, payload, bytes);
     struct msg_piece piece = {&slot, at * MSG_SLOT_BYTES, sizeof slot.header + bytes};
-    if (engine->net->ops->put(engine->net, rank, &ring->token, &piece, 1))
+    if (!msg_put(engine, rank, &ring->token, &piece, 1))
         return false;
     ring->head++;
     return true;
@@ -137,7 +146,7 @@ static bool write_bulk(struct msg_engine *engine, struct msg_ring_out *ring, int
         struct msg_piece pieces[2] = {
             {from, slots_bytes + place, bytes},
             {&slot, at * MSG_SLOT_BYTES, sizeof slot.header + sizeof start}};
-        if (engine->net->ops->put(engine->net, rank, &ring->token, pieces, 2))
+        if (!msg_put(engine, rank, &ring->token, pieces, 2))
             return false;
         ring->head++;
     }

@@ -63,6 +63,7 @@ static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
 {
     const struct leat_job *job = waiter->engine->job;
     waiter->begin_ns = waiter->idle_ns = now_ns;
+    waiter->engine->wait_serial++;
     waiter->deadline_ns = waiter->timeout_s < 0 || waiter->timeout_s > 1e9
                               ? UINT64_MAX
                               : now_ns + (uint64_t)(waiter->timeout_s * 1e9);
@@ -122,6 +123,9 @@ int msg_waiter_idle(struct msg_waiter *waiter)
         begin_clock(waiter, now_ns);
     if (now_ns >= waiter->deadline_ns)
         return -ETIMEDOUT;
+    int found = engine->quest || !engine->net->rank ? msg_deadlock_look(waiter, now_ns) : 0;
+    if (found)
+        return found < 0 ? found : 0;
     if (now_ns < waiter->spin_until_ns && !engine->crowded)
         return 0;
     if (waiter->yields++ < (engine->crowded ? CROWD_YIELDS : YIELDS)) {
@@ -179,8 +183,8 @@ int msg_wait(struct msg_request *request)
     while (!msg_finished(request)) {
         if (msg_progress(engine, engine->now_ns))
             (void)msg_waiter_busy(&waiter);
-        else if (!msg_finished(request))
-            (void)msg_waiter_idle(&waiter);
+        else if (!msg_finished(request) && msg_waiter_idle(&waiter) == -EDEADLK)
+            msg_give_up(request);
     }
     return request->status.error;
 }
@@ -244,12 +248,19 @@ static int all_error(const struct set *set)
     return error;
 }
 
-// One round; -ETIMEDOUT: the deadline has passed.
-static int go_round(struct msg_waiter *waiter)
+// One round; -ETIMEDOUT: the deadline has passed. A deadlock ends all requests of the set.
+static int go_round(const struct set *set, struct msg_waiter *waiter)
 {
+    if (waiter->timeout_s == 0)
+        return -ETIMEDOUT;
     if (msg_progress(waiter->engine, waiter->engine->now_ns))
         return msg_waiter_busy(waiter);
-    return msg_waiter_idle(waiter);
+    int error = msg_waiter_idle(waiter);
+    if (error != -EDEADLK)
+        return error;
+    for (size_t i = first_open(set, 0); i < set->count; i = first_open(set, i + 1))
+        msg_give_up(request_at(set, i));
+    return 0;
 }
 
 static int wait_any(const struct set *set, struct msg_waiter *waiter, size_t *index)
@@ -260,7 +271,7 @@ static int wait_any(const struct set *set, struct msg_waiter *waiter, size_t *in
         msg_polled(waiter->engine);
     }
     while (!take_any(set, index, &none))
-        if (waiter->timeout_s == 0 || go_round(waiter))
+        if (go_round(set, waiter))
             return msg_timed_out(waiter);
     if (none)
         return 0;
@@ -279,7 +290,7 @@ static int wait_all(const struct set *set, struct msg_waiter *waiter)
     }
     while ((open = first_open(set, open)) < set->count) {
         waiter->request = request_at(set, open);
-        if (waiter->timeout_s == 0 || go_round(waiter))
+        if (go_round(set, waiter))
             return msg_timed_out(waiter);
     }
     return all_error(set);

@@ -23,7 +23,8 @@ struct msg_waiter {
 };
 
 void msg_waiter_begin(struct msg_waiter *waiter, struct msg_engine *engine, double timeout_s);
-/* A round of progress found nothing: spins, yields or sleeps. -ETIMEDOUT: the deadline passed. */
+/* A round of progress found nothing: spins, yields or sleeps. -ETIMEDOUT: the deadline passed;
+ * -EDEADLK: so it will stay (msg_give_up). */
 int msg_waiter_idle(struct msg_waiter *waiter);
 /* A round of progress found something. -ETIMEDOUT: the deadline has passed all the same. */
 int msg_waiter_busy(struct msg_waiter *waiter);
@@ -33,6 +34,11 @@ void msg_polled(struct msg_engine *engine);
 /* A message came only after the core was given away; or while spinning. Sets how long to spin. */
 void msg_spin_failed(struct msg_engine *engine);
 void msg_spin_succeeded(struct msg_engine *engine);
+
+/* ---- deadlock.c ---- */
+/* Takes part in the search for a deadlock, from a wait in which progress has just found nothing.
+ * -EDEADLK: it is proven, and the wait has to end; 1: something has happened; 0. */
+int msg_deadlock_look(const struct msg_waiter *waiter, uint64_t now_ns);
 
 /* ---- report.c ---- */
 /* Sets the error detail of a finished request that has failed. */

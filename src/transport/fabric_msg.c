@@ -281,6 +281,7 @@ static int net_put(struct msg_net *net, int rank, const struct msg_token *token,
     if (!error && !fabric_fault(slot->message, slot->bytes, own->arena_first, own->arena_bytes))
         fabric_store(own->arena, (struct fabric_header *)(void *)slot->message,
                      slot->message + sizeof(struct fabric_header));
+    net->puts += !error;
     fabric_slot_give(own, slot);
     return error;
 }

@@ -163,8 +163,10 @@ static bool take_in(struct fabric_net *net, struct slot *slot, size_t bytes)
     }
     if (header.kind == FABRIC_BYE)
         peer->bye = true;
-    if (header.kind == FABRIC_PUT)
+    if (header.kind == FABRIC_PUT) {
         fabric_store(net->arena, &header, slot->message + sizeof header);
+        net->net.puts++;
+    }
     if (header.kind != FABRIC_PACKET)
         return false;
     slot->bytes = (uint32_t)bytes;

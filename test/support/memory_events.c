@@ -196,6 +196,7 @@ static void take_effect(struct memory_fabric *fabric, struct event *event)
         return;
     }
     account(fabric, event, -1);
+    memory_endpoint(fabric, event->to)->net.puts += event->kind == EVENT_PUT;
     struct memory *memory = &memory_endpoint(fabric, event->to)->memory[event->memory];
     bool there = memory->live && memory->generation == event->generation;
     char *at = there ? memory->address + event->offset[0] : NULL;
