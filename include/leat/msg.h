@@ -117,7 +117,8 @@ typedef struct leat_comm leat_comm;
 enum leat_comm_kind {
     LEAT_COMM_DUPLICATE, /* the same ranks, messages apart */
     LEAT_COMM_COLOR,     /* those with the same color, ordered by key, then by the parent's rank */
-    LEAT_COMM_HOST       /* those that share memory, ordered by key, then by the parent's rank */
+    LEAT_COMM_HOST,      /* those that share memory, ordered by key, then by the parent's rank */
+    LEAT_COMM_SURVIVORS  /* those that live, in the parent's order; see below */
 };
 
 typedef struct leat_comm_options {
@@ -132,7 +133,12 @@ typedef struct leat_comm_options {
  * Makes a communicator. `options` NULL: the job's own, of all ranks, made without communication;
  * every such call returns the same one. Otherwise collective over the parent, and blocks.
  * Owned by the caller until leat_comm_free, or until leat_close.
- * -ENOBUFS LEAT_MSG_BUDGET is too small (the smallest that works is named)
+ *
+ * LEAT_COMM_SURVIVORS goes past dead ranks: collective over the parent's ranks that live, whatever
+ * has become of its collectives; ranks may die meanwhile. All that return 0 have the same members.
+ * One of them may have died since: then a collective fails, and the next such call leaves it out.
+ * -ENOBUFS LEAT_MSG_BUDGET is too small (the smallest that works is named); -E2BIG survivors of
+ * more than 3,584 ranks; -ECONNRESET survivors: the others have lost this rank
  */
 LEAT_API int leat_comm_split(leat_job *job, const leat_comm_options *options, leat_comm **comm);
 

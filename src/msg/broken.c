@@ -159,7 +159,7 @@ void coll_failed(struct msg_schedule *schedule)
 
 // ---- Being told ----
 
-static leat_comm *comm_of(const struct msg_engine *engine, uint32_t context)
+leat_comm *coll_comm_find(const struct msg_engine *engine, uint32_t context)
 {
     if (engine->world && engine->world->context == context)
         return engine->world;
@@ -190,7 +190,7 @@ void msg_broken_packet(struct msg_engine *engine, int from, const struct msg_pac
                                 .error = header->tag};
     if (broken.error >= 0 || broken.rank < -1 || broken.rank >= engine->net->rank_count)
         return;
-    leat_comm *comm = comm_of(engine, broken.context);
+    leat_comm *comm = coll_comm_find(engine, broken.context);
     if (broken.error == -EDEADLK && msg_deadlock_expected(engine)) {
         keep_early(engine, &broken); // the wait ends by the verdict, which says why
     } else if (comm) {

@@ -156,7 +156,8 @@ struct coll_comm {
     uint32_t running;
     uint32_t broken_from; /* the first collective that fails */
     int32_t broken_rank, broken_error;
-    int watched; /* the rank whose life is looked after next */
+    uint32_t agreements; /* of survivors, so far */
+    int watched;         /* the rank whose life is looked after next */
     bool broken, telling;
     bool reserve_taken;
     bool freed; /* by its owner, while a collective that failed was still being withdrawn */
@@ -225,6 +226,8 @@ void coll_break(leat_comm *comm, uint32_t number, int rank, int error);
 bool coll_is_broken(const leat_comm *comm, uint32_t number);
 /* The same, where that is why a schedule has failed. */
 void coll_failed(struct msg_schedule *schedule);
+/* The communicator with that number for messages, or NULL. */
+leat_comm *coll_comm_find(const struct msg_engine *engine, uint32_t context);
 /* Whether what this failed collective sends to a rank of the job may be taken back: nobody reads it
  * any more. */
 bool coll_may_take_back(const struct msg_schedule *schedule, int job_rank);

@@ -12,6 +12,7 @@
 #include "msg/coll.h"
 
 #include "core/error.h"
+#include "msg/survivors.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -262,6 +263,11 @@ static int no_room(const struct split *split, uint64_t who)
                      (uint64_t)sizeof(struct coll_comm) + COLL_LEAST_TEMP + 2 * word_bytes(split));
 }
 
+static int used_up(void)
+{
+    return leat_fail(-EOVERFLOW, "leat_comm_split: all numbers of communicators are used up");
+}
+
 // Agrees on the number of the new communicator and on its buffer.
 static int split_agree(struct split *split, bool begun)
 {
@@ -291,7 +297,7 @@ static int split_agree(struct split *split, bool begun)
         return no_room(split, all[4]);
     uint64_t context = all[0] > 2 ? all[0] : 2; // the job's own has 0
     if (context > UINT32_MAX - 3)
-        return leat_fail(-EOVERFLOW, "leat_comm_split: all numbers of communicators are used up");
+        return used_up();
     split->context = (uint32_t)context;
     split->temp_bytes = ~all[1];
     engine->next_context = (uint32_t)context + 2;
@@ -420,7 +426,7 @@ static int world_get(struct msg_engine *engine)
 
 static int check_options(const struct msg_engine *engine, const leat_comm_options *options)
 {
-    if ((unsigned)options->kind > LEAT_COMM_HOST)
+    if ((unsigned)options->kind > LEAT_COMM_SURVIVORS)
         return leat_fail(-EINVAL, "leat_comm_split: kind %d is none of leat_comm_kind",
                          (int)options->kind);
     if (options->parent && options->parent->engine != engine)
@@ -428,13 +434,47 @@ static int check_options(const struct msg_engine *engine, const leat_comm_option
     return 0;
 }
 
+static int split_survivors(struct split *split, bool begun)
+{
+    leat_comm *parent = split->parent;
+    struct msg_engine *engine = parent->engine;
+    struct msg_proposal found;
+    int error = msg_survivors_agree(parent, begun ? temp_offer(engine) : 0, &found);
+    if (error)
+        return error;
+    if (!found.temp_bytes)
+        return leat_fail(-ENOBUFS, "leat_comm_split: a survivor has no room for it in its pool of "
+                                   "work; free communicators or raise LEAT_MSG_BUDGET");
+    if (found.context > UINT32_MAX - 3)
+        return used_up();
+    split->context = found.context;
+    split->temp_bytes = found.temp_bytes;
+    engine->next_context = found.context + 2;
+    int count = 0, own = 0;
+    for (int rank = 0; rank < parent->rank_count; rank++) {
+        if (!msg_proposal_has(&found, rank))
+            continue;
+        own = rank == parent->rank ? count : own;
+        split->word[count++] = word_of(0, rank);
+    }
+    error = split_make(split, own, count);
+    return error ? error : split_table(split, split->word, count);
+}
+
+static int split_all(struct split *split, bool begun)
+{
+    int error = split_agree(split, begun);
+    if (error)
+        return error;
+    return split->options->kind == LEAT_COMM_DUPLICATE ? split_duplicate(split)
+                                                       : split_by_color(split);
+}
+
 static int split(struct split *split)
 {
     bool begun = split_begin(split);
-    int error = split_agree(split, begun);
-    if (!error)
-        error = split->options->kind == LEAT_COMM_DUPLICATE ? split_duplicate(split)
-                                                            : split_by_color(split);
+    int error = split->options->kind == LEAT_COMM_SURVIVORS ? split_survivors(split, begun)
+                                                            : split_all(split, begun);
     split_end(split);
     if (error && split->made)
         comm_free(split->made);

@@ -26,6 +26,7 @@
 
 struct coll_comm;
 struct leat_job;
+struct msg_agreement;
 struct msg_quest;
 
 /* Sizes and thresholds; from the settings, or a test's. */
@@ -236,6 +237,7 @@ struct msg_engine {
     uint64_t sent, received;         /* packets, and puts that were sent; not the search's own */
     uint64_t wait_serial;            /* waits that took long enough for a look at the clock */
     struct msg_quest *quest;         /* deadlock.c's, or NULL */
+    struct msg_agreement *agreement; /* survivors.c's, while it runs */
 };
 
 struct leat_comm {

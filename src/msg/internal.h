@@ -188,6 +188,10 @@ void msg_broken_progress(struct msg_engine *engine);
 /* Looks whether ranks live that collectives under way may wait for, perhaps through others. */
 void msg_broken_watch(struct msg_engine *engine);
 
+/* ---- survivors.c ---- */
+void msg_agreement_packet(struct msg_engine *engine, uint32_t peer,
+                          const struct msg_packet *packet);
+
 /* ---- deadlock.c ---- */
 void msg_deadlock_close(struct msg_engine *engine);
 void msg_deadlock_packet(struct msg_engine *engine, int from, const struct msg_packet *packet);

@@ -247,6 +247,9 @@ static void control(struct msg_engine *engine, uint32_t index, const struct msg_
     case WIRE_DEADLOCK:
         msg_deadlock_packet(engine, msg_peer_at(engine, index)->rank, packet);
         break;
+    case WIRE_AGREE:
+        msg_agreement_packet(engine, index, packet);
+        break;
     case WIRE_BROKEN:
         msg_broken_packet(engine, msg_peer_at(engine, index)->rank, packet);
         break;

@@ -47,6 +47,7 @@ enum msg_wire_kind {
     WIRE_GIVEN,   /* the answer to TAKE: like ANNOUNCE, or with the message as payload */
     WIRE_BROKEN,  /* collectives of `context` fail from number `bytes` on, with error `tag`, because
                      of the job's rank `handle`; flag LEFT: and the sender reads none of them */
+    WIRE_AGREE,   /* survivors.c: flags say what, the payload is a proposal */
     WIRE_ASK,     /* do you stand still? wave `sequence` of a search for a deadlock */
     WIRE_QUIET,   /* yes, and all below this rank; a report as payload (deadlock.c) */
     WIRE_DEADLOCK, /* so do all; the report of all as payload */
