@@ -69,6 +69,7 @@ clang            command -v clang
 libclang-rt-dev  false
 util-linux       command -v setarch
 iproute2         command -v ip
+nftables         command -v nft
 EOF
 }
 

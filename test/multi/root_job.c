@@ -202,6 +202,29 @@ static int talk_sum(leat_job *job, leat_comm *comm)
     return error;
 }
 
+// Elements of 8 bytes that say from whom to whom they are, so many to each rank.
+static int talk_turn(leat_job *job, leat_comm *comm, uint64_t count)
+{
+    static uint64_t out[TALK_PEERS * 500], in[TALK_PEERS * 500];
+    const uint64_t all = count * (uint64_t)job->rank_count, own = (uint64_t)job->rank;
+    for (uint64_t i = 0; i < all; i++) {
+        out[i] = own << 40 | (i / count) << 20 | i % count;
+        in[i] = UINT64_MAX;
+    }
+    leat_collective_options options = {.size = sizeof options,
+                                       .kind = LEAT_ALLTOALL,
+                                       .type = LEAT_UINT64,
+                                       .count = count,
+                                       .send = out,
+                                       .receive = in};
+    int error = leat_collective(comm, &options, NULL);
+    for (uint64_t i = 0; i < all && !error; i++)
+        if (in[i] != ((i / count) << 40 | own << 20 | i % count))
+            error = leat_fail(-EBADMSG, "element %d of an all-to-all is %llx", (int)i,
+                              (unsigned long long)in[i]);
+    return error;
+}
+
 static int play_talk(leat_job *job)
 {
     leat_comm *comm;
@@ -210,6 +233,8 @@ static int play_talk(leat_job *job)
         error = talk_all(job, comm, talk_sizes[i]);
     if (!error)
         error = talk_sum(job, comm);
+    for (uint64_t count = 1; count <= 500 && !error; count += 499)
+        error = talk_turn(job, comm, count);
     leat_stats stats = {.size = sizeof stats};
     leat_stats_read(job, LEAT_ALL_PEERS, &stats);
     for (int p = 0; p < stats.path_count; p++)

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages and collectives between hosts whose network loses packets, is slow, delays bytes, or is
+// cut.
+//
+// Ranks are processes in network namespaces (hosts.h); all values are stamped. LEAT_LONG=1 takes
+// more losses, lower rates and more rounds. Advantage: real TCP with its retransmissions.
+// Disadvantage: hosts of one machine share its cores, so times are no measure.
+
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "multi/hosts.h"
+#include "multi/root_job.h"
+#include "transport/fabric.h"
+
+#include <string.h>
+
+enum { MOST_RANKS = 8 };
+
+static struct started ranks[MOST_RANKS];
+
+static bool long_run(void)
+{
+    const char *all = getenv("LEAT_LONG");
+    return all && !strcmp(all, "1");
+}
+
+static void need_all(void)
+{
+    if (fabric_absent()) {
+        print_message("%s\n", fabric_absent());
+        skip();
+    }
+    need_hosts();
+}
+
+// Rank r on host r % hosts.
+static void start(int count, int hosts, const char *timeout_s, const char *role)
+{
+    static int port = 7950;
+    port++;
+    for (int rank = 0; rank < count; rank++)
+        root_start(&ranks[rank], &(struct root_rank_options){.port = port,
+                                                             .address = "10.78.0.2",
+                                                             .network = host_network[rank % hosts],
+                                                             .rank = rank,
+                                                             .size = count,
+                                                             .timeout_s = timeout_s,
+                                                             .role = role});
+}
+
+static void talk(const char *what, int count, int hosts)
+{
+    uint64_t since_ms = root_now_ms();
+    start(count, hosts, "20", "talk");
+    for (int rank = 0; rank < count; rank++) {
+        int status = root_finish(&ranks[rank]);
+        root_expect(&ranks[rank], "talk 0: all right");
+        root_expect(&ranks[rank], "path fabric");
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    print_message("%s, %d ranks on %d hosts: %d ms\n", what, count, hosts,
+                  (int)(root_now_ms() - since_ms));
+}
+
+static void test_lost_packets_are_sent_again(void **state)
+{
+    (void)state;
+    need_all();
+    for (int percent = 2; percent <= (long_run() ? 8 : 2); percent *= 2) {
+        router_drops(percent);
+        talk("lost packets", 2, 2);
+        if (long_run())
+            talk("lost packets", 8, 4);
+        assert_true(router_has_dropped());
+        router_is_good_again();
+    }
+}
+
+static void test_a_slow_network_is_waited_for(void **state)
+{
+    (void)state;
+    need_all();
+    router_limits(long_run() ? "20mbit" : "200mbit");
+    talk("a limited rate", 4, 4);
+    if (long_run())
+        talk("a limited rate", 2, 2);
+    assert_true(router_has_limited());
+    router_is_good_again();
+}
+
+static void test_delayed_bytes_are_put_together(void **state)
+{
+    (void)state;
+    need_all();
+    pid_t pid = router_delays();
+    talk("delayed bytes", 2, 2);
+    if (long_run())
+        talk("delayed bytes", 8, 4);
+    assert_true(router_has_dropped()); // or diverted: the rule has counted
+    router_delays_no_more(pid);
+}
+
+static void expect_loss(int rank, int lost)
+{
+    char words[64];
+    snprintf(words, sizeof words, "rank %d was lost", lost);
+    root_expect(&ranks[rank], "recv -104");
+    root_expect(&ranks[rank], words);
+}
+
+static void test_a_silent_link_is_an_error_on_both_sides(void **state)
+{
+    (void)state;
+    need_all();
+    start(2, 2, "1.5", "listen");
+    root_await(&ranks[0], "open ");
+    root_await(&ranks[1], "open ");
+    uint64_t since_ms = root_now_ms();
+    router_cuts(0, 1);
+    for (int rank = 0; rank < 2; rank++)
+        root_finish(&ranks[rank]);
+    uint64_t took_ms = root_now_ms() - since_ms;
+    router_is_good_again();
+    expect_loss(0, 1);
+    expect_loss(1, 0);
+    if (took_ms > 6000)
+        fail_msg("it was noticed after %d ms only", (int)took_ms);
+    print_message("a silent link was noticed after %d ms\n", (int)took_ms);
+}
+
+int main(int argc, char **argv)
+{
+    root_play_role(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lost_packets_are_sent_again),
+        cmocka_unit_test(test_a_slow_network_is_waited_for),
+        cmocka_unit_test(test_delayed_bytes_are_put_together),
+        cmocka_unit_test(test_a_silent_link_is_an_error_on_both_sides),
+    };
+    return cmocka_run_group_tests(tests, hosts_open, hosts_close);
+}
