@@ -275,33 +275,51 @@ int fabric_card(const struct fabric *fabric, char *card, size_t bytes)
     return 0;
 }
 
+static int digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
 static int read_name(const char *hex, uint8_t name[NAME_MOST], size_t *length)
 {
     *length = strlen(hex) / 2;
     if (*length == 0 || *length > NAME_MOST || strlen(hex) % 2)
         return -EPROTO;
     for (size_t i = 0; i < *length; i++) {
-        unsigned value;
-        if (sscanf(hex + 2 * i, "%2x", &value) != 1)
+        int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+        if (high < 0 || low < 0)
             return -EPROTO;
-        name[i] = (uint8_t)value;
+        name[i] = (uint8_t)(16 * high + low);
     }
     return 0;
 }
 
+// The provider reads as many bytes as its own names have.
+static bool is_as_long(const struct fabric *fabric, size_t length)
+{
+    uint8_t name[NAME_MOST];
+    size_t own = sizeof name;
+    return !fi_getname(&fabric->endpoint->fid, name, &own) && own == length;
+}
+
 int fabric_meet(struct fabric *fabric, const char *card, fi_addr_t *address)
 {
-    char provider[64], hex[2 * NAME_MOST + 1];
+    char provider[64], hex[2 * NAME_MOST + 2];
     const char *own = fabric->info->fabric_attr->prov_name;
     uint8_t name[NAME_MOST];
     size_t length;
-    if (sscanf(card, "leat-fabric %63s %192s", provider, hex) != 2 || read_name(hex, name, &length))
+    if (sscanf(card, "leat-fabric %63s %193s", provider, hex) != 2 || read_name(hex, name, &length))
         return leat_fail(-EPROTO, "\"%.60s\" names no endpoint", card);
     if (strcmp(provider, own) != 0)
         return leat_fail(-EPROTO,
                          "it uses provider %s of libfabric, this rank %s; set LEAT_FABRIC to one "
                          "that all hosts have",
                          provider, own);
+    if (!is_as_long(fabric, length))
+        return leat_fail(-EPROTO, "its endpoint has a name of %zu bytes, unlike this rank's",
+                         length);
     int inserted = fi_av_insert(fabric->addresses, name, 1, address, 0, NULL);
     return inserted == 1 ? 0 : fail("taking a name", inserted < 0 ? inserted : -EINVAL);
 }

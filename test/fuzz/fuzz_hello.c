@@ -129,10 +129,11 @@ static void honest(struct target *target, struct input *input, struct hello_fram
     } else if (target->tried.root && target->frames_said == 1 && target->partner.challenge.bytes) {
         hello_make_proof(&target->partner, &key, frame);
     } else if (target->partner.proven) {
-        static const enum hello_kind by_root[] = {HELLO_LEAD, HELLO_FOLLOW, HELLO_START, HELLO_GONE,
-                                                  HELLO_REFUSED};
-        static const enum hello_kind by_rank[] = {HELLO_SEAT, HELLO_READY, HELLO_LEAVE};
-        event.kind = target->tried.root ? by_rank[take(input) % 3] : by_root[take(input) % 5];
+        static const enum hello_kind by_root[] = {HELLO_LEAD, HELLO_FOLLOW,  HELLO_START,
+                                                  HELLO_GONE, HELLO_REFUSED, HELLO_CARD};
+        static const enum hello_kind by_rank[] = {HELLO_SEAT, HELLO_READY, HELLO_LEAVE, HELLO_CARD,
+                                                  HELLO_ASK};
+        event.kind = target->tried.root ? by_rank[take(input) % 5] : by_root[take(input) % 6];
         event.rank = take(input);
         event.end = take(input) % (END_DIED + 1);
         size_t length = take(input);

@@ -99,8 +99,8 @@ static void test_delayed_bytes_are_put_together(void **state)
     (void)state;
     need_all();
     pid_t pid = router_delays();
-    talk("delayed bytes", 2, 2);
-    if (long_run())
+    talk("delayed bytes", 4, 4);
+    for (int i = 0; i < 6 && long_run(); i++)
         talk("delayed bytes", 8, 4);
     assert_true(router_has_dropped()); // or diverted: the rule has counted
     router_delays_no_more(pid);

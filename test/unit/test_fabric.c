@@ -172,6 +172,8 @@ static void test_cards_lead_to_endpoints_of_the_same_provider(void **state)
                            "leat-fabric net",
                            "leat-fabric net 12x4",
                            "leat-fabric net 123",
+                           "leat-fabric net 12",
+                           "leat-fabric net +1-2",
                            "something else"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(fabric_meet(&fabric, wrong[i], &address), -EPROTO);

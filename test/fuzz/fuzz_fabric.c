@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fuzz target: what arrives at a rank's message network by libfabric, and the cards of others.
+//
+// The input is a program: messages of any bytes, or of a peer with its right cookie and fields that
+// are nearly right; sends that end well, badly or not yet; packets taken out; cards. Advantage: a
+// fuzzer cannot guess a MAC, so cookies are given to it, and no provider is needed. Disadvantage:
+// what a provider itself does with bytes is not tried.
+
+#ifndef LEAT_HAVE_FABRIC
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    (void)data, (void)size;
+    return 0;
+}
+#else
+
+#include "core/card.h"
+#include "fuzz/fake_endpoint.h"
+#include "transport/fabric_msg_internal.h"
+
+#include <stdio.h>
+
+enum { RANKS = 5, STEPS = 200, ARENA_FIRST = 512, ARENA_BYTES = 16384, SLOTS = 24 };
+
+static void demand(bool holds)
+{
+    fake_demand(holds);
+}
+
+struct input {
+    const uint8_t *data;
+    size_t left;
+};
+
+static uint64_t take(struct input *input, int bytes)
+{
+    uint64_t value = 0;
+    for (; bytes && input->left; bytes--, input->left--)
+        value = value << 8 | *input->data++;
+    return value;
+}
+
+struct target {
+    leat_job *jobs[RANKS];
+    struct fake_endpoint fake;
+    struct fi_fabric_attr provider;
+    struct fi_info info;
+    struct fi_domain_attr domain;
+    struct fabric_net net;
+    struct fabric_peer honest[RANKS]; // cookies
+};
+
+static void begin(struct target *target)
+{
+    static char name[] = "net";
+    const leat_options options = {
+        .size = sizeof options, .thread_ranks = RANKS, .arena_bytes = 16 << 20};
+    demand(leat_open(&options, target->jobs) == 0);
+    struct fabric_net *net = &target->net;
+    net->job = target->jobs[0];
+    net->job->config.log_level = -1;
+    net->net.rank_count = RANKS;
+    net->arena = malloc(ARENA_BYTES);
+    demand(net->arena != NULL);
+    memset(net->arena, 0x5a, ARENA_BYTES);
+    net->arena_first = ARENA_FIRST;
+    net->arena_bytes = ARENA_BYTES;
+    target->provider.prov_name = name;
+    target->info.fabric_attr = &target->provider;
+    target->info.domain_attr = &target->domain;
+    fake_open(&target->fake, &net->fabric, &target->info);
+    demand(fabric_peers_open(net) == 0);
+    demand(fabric_slots_open(net, SLOTS * sizeof(struct slot)) == 0);
+    for (int rank = 0; rank < RANKS; rank++) {
+        struct fabric_peer *peer;
+        demand(fabric_peer_find(net, rank, &peer) == 0);
+        target->honest[rank] = *peer;
+    }
+    // As it is before anybody has spoken.
+    fabric_peers_close(net);
+    net->peer_count = 0;
+    demand(fabric_peers_open(net) == 0);
+}
+
+static void end(struct target *target)
+{
+    for (int i = 0; i < ARENA_FIRST; i++)
+        demand(target->net.arena[i] == 0x5a);
+    fabric_slots_close(&target->net);
+    fabric_peers_close(&target->net);
+    free(target->net.arena);
+    for (int rank = 0; rank < RANKS; rank++)
+        leat_close(target->jobs[rank], NULL);
+}
+
+// ---- Arrival ----
+
+static uint64_t near(struct input *input, uint64_t value)
+{
+    uint64_t how = take(input, 1);
+    return how & 1 ? value : how & 2 ? value + (how >> 2) - 32 : take(input, 8);
+}
+
+static void say_raw(struct target *target, struct input *input)
+{
+    uint8_t bytes[300];
+    size_t count = take(input, 1);
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)take(input, 1);
+    fake_arrive(&target->fake, bytes, count);
+}
+
+static void say_nearly(struct target *target, struct input *input)
+{
+    static uint8_t message[FABRIC_MESSAGE_BYTES + 64];
+    uint64_t how = take(input, 1);
+    int rank = 1 + (int)(how % (RANKS - 1));
+    struct fabric_header header = {.rank = (uint32_t)rank,
+                                   .kind = (uint16_t)(1 + (how >> 2) % 4),
+                                   .pieces = (uint16_t)(how & 128 ? take(input, 1) : 1)};
+    memcpy(header.cookie, target->honest[rank].from, sizeof header.cookie);
+    header.bytes[0] = header.kind == FABRIC_BYE ? 0 : (uint16_t)near(input, 64);
+    header.offset[0] = near(input, ARENA_FIRST);
+    uint64_t bytes = sizeof header + header.bytes[0];
+    if (header.pieces == 2) {
+        header.bytes[1] = (uint16_t)near(input, 128);
+        header.offset[1] = near(input, ARENA_BYTES - header.bytes[1]);
+        bytes += header.bytes[1];
+    }
+    if (how & 64)
+        bytes = near(input, bytes);
+    if (take(input, 1) == 255)
+        header.cookie[take(input, 1) % FABRIC_COOKIE_BYTES] ^= 1;
+    memset(message, (int)take(input, 1), sizeof message);
+    memcpy(message, &header, sizeof header);
+    fake_arrive(&target->fake, message, bytes < sizeof message ? bytes : sizeof message);
+}
+
+// ---- What the engine does ----
+
+static void send_some(struct target *target, struct input *input)
+{
+    struct fabric_net *net = &target->net;
+    struct fabric_peer *peer;
+    int rank = 1 + (int)(take(input, 1) % (RANKS - 1));
+    demand(fabric_peer_find(net, rank, &peer) == 0);
+    if (peer->state == FABRIC_PEER_LOST)
+        return;
+    struct slot *slot = fabric_slot_take(net, peer);
+    if (!slot)
+        return;
+    slot->bytes = sizeof(struct fabric_header);
+    target->fake.refused = take(input, 1) == 0;
+    (void)fabric_slot_send(net, peer, slot, false);
+}
+
+static void take_out(struct target *target)
+{
+    struct fabric_net *net = &target->net;
+    struct slot *slot = net->arrived.first;
+    if (!slot)
+        return;
+    uint32_t bytes = slot->bytes - (uint32_t)sizeof(struct fabric_header);
+    struct fabric_header header;
+    memcpy(&header, slot->message, sizeof header);
+    demand(bytes > 0 && bytes <= MSG_PACKET_BYTES && header.kind == FABRIC_PACKET);
+    demand(header.rank > 0 && header.rank < RANKS);
+    demand(!memcmp(header.cookie, target->honest[header.rank].from, sizeof header.cookie));
+    net->arrived.first = slot->next;
+    slot->next = net->idle_slots;
+    net->idle_slots = slot;
+}
+
+static void read_card(struct target *target, struct input *input)
+{
+    char card[LEAT_CARD_BYTES];
+    fi_addr_t address;
+    size_t count = take(input, 1), used = 0;
+    if (count & 1)
+        used = (size_t)snprintf(card, sizeof card, "leat-fabric net ");
+    for (count /= 2; count && used < sizeof card - 1; count--) {
+        uint8_t byte = (uint8_t)take(input, 1);
+        card[used++] = (char)(byte ? byte : 'a');
+    }
+    card[used] = 0;
+    if (fabric_meet(&target->net.fabric, card, &address))
+        demand(*leat_error_detail() != 0);
+}
+
+static void check_slots(struct target *target)
+{
+    const struct fabric_net *net = &target->net;
+    size_t count = target->fake.waiting_count + target->fake.sending_count;
+    for (const struct slot *slot = net->free_slots; slot; slot = slot->next)
+        count++;
+    for (const struct slot *slot = net->idle_slots; slot; slot = slot->next)
+        count++;
+    for (const struct slot *slot = net->arrived.first; slot; slot = slot->next)
+        count++;
+    demand(count == net->slot_count); // none is lost, none is there twice
+}
+
+static void one_step(struct target *target, struct input *input)
+{
+    uint64_t how = take(input, 1);
+    switch (how % 8) {
+    case 0:
+        say_raw(target, input);
+        break;
+    case 1:
+        send_some(target, input);
+        break;
+    case 2:
+        take_out(target);
+        break;
+    case 3:
+        fake_sent(&target->fake);
+        break;
+    case 4:
+        fake_fail(&target->fake, how & 8, 1 + (int)(how >> 4));
+        break;
+    case 5:
+        read_card(target, input);
+        break;
+    default:
+        say_nearly(target, input);
+        break;
+    }
+    if (how & 128)
+        fabric_slots_progress(&target->net);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size};
+    if (fabric_absent()) // its words for errors are wanted
+        return 0;
+    struct target *target = calloc(1, sizeof *target);
+    demand(target != NULL);
+    begin(target);
+    for (int n = 0; n < STEPS && input.left; n++)
+        one_step(target, &input);
+    for (int n = 0; n < 2 * FAKE_MOST; n++)
+        fabric_slots_progress(&target->net);
+    demand(target->fake.done_count == 0 && !target->fake.has_failed);
+    check_slots(target);
+    end(target);
+    free(target);
+    return 0;
+}
+#endif
