@@ -244,6 +244,39 @@ static int play_talk(leat_job *job)
     return error != 0;
 }
 
+static volatile sig_atomic_t told_to_end;
+
+static void end_soon(int signal_number)
+{
+    told_to_end = signal_number;
+}
+
+// Talks until one of the ranks has got SIGUSR1.
+static int play_persist(leat_job *job)
+{
+    leat_comm *comm;
+    int64_t over = 0;
+    leat_collective_options options = {.size = sizeof options,
+                                       .kind = LEAT_ALLREDUCE,
+                                       .type = LEAT_INT64,
+                                       .operation = LEAT_MAXIMUM,
+                                       .count = 1,
+                                       .send = LEAT_IN_PLACE,
+                                       .receive = &over};
+    signal(SIGUSR1, end_soon);
+    int error = leat_comm_split(job, NULL, &comm);
+    for (int round = 0; !error && !over; round++) {
+        error = talk_all(job, comm, talk_sizes[round % 6]);
+        if (!round)
+            tell("open %d\n", (int)getpid());
+        over = told_to_end != 0;
+        if (!error)
+            error = leat_collective(comm, &options, NULL);
+    }
+    tell("talk %d: %s\n", error, error ? leat_error_detail() : "all right");
+    return error != 0;
+}
+
 // Waits for a message that never comes, of a rank that it has heard from.
 static int play_listen(leat_job *job)
 {
@@ -265,10 +298,10 @@ static int play_listen(leat_job *job)
 static const struct {
     const char *name;
     int (*play)(leat_job *job);
-} roles[] = {{"talk", play_talk},   {"listen", play_listen}, {"sum", play_sum},
-             {"watch", play_watch}, {"idle", play_idle},     {"halo", play_halo},
-             {"time", play_time},   {"absent", play_sum},    {"closed", play_sum},
-             {"alone", play_sum}};
+} roles[] = {{"talk", play_talk},  {"persist", play_persist}, {"listen", play_listen},
+             {"sum", play_sum},    {"watch", play_watch},     {"idle", play_idle},
+             {"halo", play_halo},  {"time", play_time},       {"absent", play_sum},
+             {"closed", play_sum}, {"alone", play_sum}};
 
 // leat_open in a process that was started with the standard descriptors closed.
 static int open_closed(leat_job **job)
