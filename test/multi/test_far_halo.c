@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Halos whose ranks are on several hosts: each value stamped with rank, element and step, in every
-// mode, in forwarded and onehop plans, forward and back; disagreement, a rank that is killed, a
-// link that is cut.
+// mode, in forwarded and onehop plans, forward and back; migration,
+// plans in files; disagreement, a rank that is killed, a link that is cut.
 //
 // Advantage: real processes and a real provider. Disadvantage: which provider is the machine's.
 
@@ -262,6 +262,67 @@ static void play_kinds(struct bound *self, int rank)
     round_of(self, rank, LEAT_PLAN_ONEHOP, LEAT_MODE_HOST, 2);
 }
 
+static int make_room(void *user, leat_migration *migration, uint32_t groups, uint32_t elements)
+{
+    (void)user, (void)migration;
+    return groups == elements && elements <= MOST_HOME ? 0 : -ENOSPC;
+}
+
+// Everything moves on to the next rank; the plan of what is then there is written, and read again.
+static void play_migrate(struct bound *self, int rank)
+{
+    enum { COUNT = 20 };
+    static double x[3 * MOST_HOME];
+    static uint32_t stamp[2 * MOST_HOME], start[MOST_HOME + 1];
+    const int count = self->grid[1] * self->grid[2], next = (rank + 1) % count;
+    const int *grid = self->grid;
+    leat_groups groups = {COUNT, start};
+    leat_migrating fields[] = {{x, 24, 0}, {stamp, 8, 0}};
+    leat_migration migration = {.size = sizeof migration,
+                                .groups = &groups,
+                                .field_count = 2,
+                                .fields = fields,
+                                .resize = make_room};
+    const leat_decomposition boxes = {
+        .size = sizeof boxes,
+        .grid = {1, grid[1], grid[2]},
+        .box_nm = {{EDGE_NM, 0, 0}, {0, EDGE_NM * grid[1], 0}, {0, 0, EDGE_NM * grid[2]}},
+        .cutoff_nm = 0.9};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        for (int d = 0; d < 3; d++)
+            x[3 * i + (uint32_t)d] = place(self, next, i, d);
+        stamp[2 * i] = (uint32_t)rank;
+        stamp[2 * i + 1] = i;
+        start[i + 1] = i + 1;
+    }
+    check(self, !leat_halo_migrate(self->job, &boxes, &migration), "%s", leat_error_detail());
+    check(self, groups.group_count == COUNT, "%u groups", groups.group_count);
+    for (uint32_t i = 0; i < COUNT && !*self->said; i++)
+        check(self,
+              stamp[2 * i] == (uint32_t)((rank + count - 1) % count) && stamp[2 * i + 1] < COUNT &&
+                  x[3 * i] == place(self, rank, stamp[2 * i + 1], 0),
+              "element %u is %u of rank %u", i, stamp[2 * i + 1], stamp[2 * i]);
+    leat_plan *plan = NULL, *again = NULL;
+    leat_plan_info written = {.size = sizeof written}, read = {.size = sizeof read};
+    const char *path = "far_halo.plan";
+    int error = leat_plan_build(self->job, &boxes, &groups, x, &plan);
+    if (!error)
+        error = leat_plan_write(self->job, plan, path);
+    if (!error && rank == 0)
+        error = leat_plan_read(path, count - 1, &again);
+    check(self, !error, "plan: %s", leat_error_detail());
+    if (again && !leat_plan_info_get(plan, &written) && !leat_plan_info_get(again, &read))
+        check(self, read.pulse_count == written.pulse_count && read.home_count == COUNT,
+              "%d pulses of %d, %u elements", read.pulse_count, written.pulse_count,
+              read.home_count);
+    check(self, rank || again, "nothing was read");
+    leat_plan_free(plan);
+    leat_plan_free(again);
+    check(self, !leat_barrier(self->job), "%s", leat_error_detail());
+    if (rank == 0)
+        unlink(path);
+}
+
 static void play_disagree(struct bound *self, int rank)
 {
     check(self, !build(self, rank, LEAT_PLAN_FORWARDED, 20), "%s", leat_error_detail());
@@ -293,6 +354,7 @@ static const struct {
     void (*play)(struct bound *self, int rank);
 } roles[] = {{"modes", play_modes},
              {"kinds", play_kinds},
+             {"migrate", play_migrate},
              {"disagree", play_disagree},
              {"endless", play_endless}};
 
@@ -379,6 +441,14 @@ static void test_stamped_values_between_networks(void **state)
     run(by_turns, 4, "kinds");
 }
 
+static void test_elements_migrate_and_plans_are_written_between_networks(void **state)
+{
+    (void)state;
+    need_fabric();
+    need_networks();
+    run(by_turns, 4, "migrate");
+}
+
 static void test_sides_that_disagree_are_named(void **state)
 {
     (void)state;
@@ -440,6 +510,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stamped_values_where_libfabric_is_required),
         cmocka_unit_test(test_stamped_values_between_networks),
+        cmocka_unit_test(test_elements_migrate_and_plans_are_written_between_networks),
         cmocka_unit_test(test_sides_that_disagree_are_named),
         cmocka_unit_test(test_a_rank_killed_in_mid_exchange_is_named),
         cmocka_unit_test(test_a_cut_link_in_mid_exchange_is_an_error_that_names_the_peer),
