@@ -84,7 +84,11 @@ void far_published(struct leat_job *job)
 #include <time.h>
 #include <unistd.h>
 
-enum { COMPLETIONS_A_LOOK = 16, PENDING_MS = 1, AWAITING_MS = 20, IDLE_MS = 500 };
+enum { COMPLETIONS_A_LOOK = 16 };
+
+// How long the thread sleeps at most. Of what is being sent, no provider's descriptor tells when it
+// can go on.
+enum { SENDING_US = 50, PENDING_US = 1000, AWAITING_US = 20000, IDLE_US = 500000 };
 
 #define FAREWELL_NS UINT64_C(1000000000)
 #define SLICE_NS    UINT64_C(20000000)
@@ -152,7 +156,7 @@ void far_finish(struct far *far, struct far_operation *operation, int error)
 
 // ---- The thread ----
 
-static void sleep_until_something(struct far *far, int limit_ms, bool may_sleep)
+static void sleep_until_something(struct far *far, int limit_us, bool may_sleep)
 {
     struct pollfd pollers[2] = {{.fd = far->wake_fd, .events = POLLIN},
                                 {.fd = far->fabric.wait_fd, .events = POLLIN}};
@@ -161,7 +165,10 @@ static void sleep_until_something(struct far *far, int limit_ms, bool may_sleep)
         return;
     // Where the provider has no descriptor, a look every so often has to do.
     bool blind = far->fabric.wait_fd < 0;
-    if (poll(pollers, blind ? 1 : 2, blind ? PENDING_MS : limit_ms) > 0 && pollers[0].revents &&
+    if (blind && limit_us > PENDING_US)
+        limit_us = PENDING_US;
+    const struct timespec limit = {.tv_nsec = 1000L * limit_us};
+    if (ppoll(pollers, blind ? 1 : 2, &limit, NULL) > 0 && pollers[0].revents &&
         read(far->wake_fd, &count, sizeof count) < 0)
         return;
 }
@@ -175,15 +182,16 @@ static void *serve(void *argument)
         bool moved = far_progress(far);
         far_peers_look(far);
         bool over = far->closing;
-        int limit_ms = far_peers_pending(far) ? PENDING_MS
-                       : far_peers_await(far) ? AWAITING_MS
-                                              : IDLE_MS;
+        int limit_us = far_peers_sending(far)   ? SENDING_US
+                       : far_peers_pending(far) ? PENDING_US
+                       : far_peers_await(far)   ? AWAITING_US
+                                                : IDLE_US;
         bool quiet = !moved && (far->fabric.wait_fd < 0 ||
                                 fi_trywait(far->fabric.fabric, &fid, 1) == FI_SUCCESS);
         pthread_mutex_unlock(&far->lock);
         if (over)
             return NULL;
-        sleep_until_something(far, limit_ms, quiet);
+        sleep_until_something(far, limit_us, quiet);
         if (!quiet)
             sched_yield(); // whoever wants the lock
     }
@@ -445,7 +453,9 @@ static bool await(struct far *far, struct far_operation *operation, uint64_t dea
             break;
         if (now_ns >= deadline_ns)
             return false;
-        if (now_ns < spin_ns) {
+        // While much is to be sent, sleeping would only leave it to the thread.
+        bool bulk = operation->bytes > FAR_PAYLOAD_BYTES && far->peer[operation->rank]->sending;
+        if (now_ns < spin_ns || bulk) {
             pthread_mutex_unlock(&far->lock);
             sched_yield();
             pthread_mutex_lock(&far->lock);

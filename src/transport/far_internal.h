@@ -104,6 +104,8 @@ bool far_peers_progress(struct far *far);
 /* Whether something is to be sent that cannot go yet, and whether answers are awaited. */
 bool far_peers_pending(const struct far *far);
 bool far_peers_await(const struct far *far);
+/* Whether a message is under way. */
+bool far_peers_sending(const struct far *far);
 /* A slot for a message with its cookie, or NULL; 0 or -EAGAIN: the slot is free again. */
 struct far_slot *far_slot_take(struct far *far, struct far_peer *peer, enum far_kind kind);
 int far_slot_send(struct far *far, struct far_peer *peer, struct far_slot *slot);

@@ -367,7 +367,15 @@ bool far_peers_pending(const struct far *far)
 bool far_peers_await(const struct far *far)
 {
     for (const struct far_peer *peer = far->peers; peer; peer = peer->next)
-        if (peer->state != FAR_LOST && (peer->awaiting || peer->sending))
+        if (peer->state != FAR_LOST && peer->awaiting)
+            return true;
+    return false;
+}
+
+bool far_peers_sending(const struct far *far)
+{
+    for (const struct far_peer *peer = far->peers; peer; peer = peer->next)
+        if (peer->state != FAR_LOST && peer->sending)
             return true;
     return false;
 }
