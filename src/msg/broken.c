@@ -191,17 +191,17 @@ void msg_broken_packet(struct msg_engine *engine, int from, const struct msg_pac
     if (broken.error >= 0 || broken.rank < -1 || broken.rank >= engine->net->rank_count)
         return;
     leat_comm *comm = coll_comm_find(engine, broken.context);
-    if (broken.error == -EDEADLK && msg_deadlock_expected(engine)) {
-        keep_early(engine, &broken); // the wait ends by the verdict, which says why
-    } else if (comm) {
-        coll_break(comm, broken.number, broken.rank, broken.error);
-        int place = header->flags & WIRE_LEFT ? place_of(comm, from) : -1;
-        if (place >= 0 && coll_of(comm)->broken_from == broken.number)
-            coll_of(comm)->left |= UINT64_C(1) << place;
-        engine->finished++; // a failed collective that waits for that goes on
-    } else {                // this rank is still making it, or has freed it
+    // A wait in a deadlock ends by the verdict, which says why. One that is not found this rank is
+    // still making, or has freed.
+    if (!comm || (broken.error == -EDEADLK && msg_deadlock_expected(engine))) {
         keep_early(engine, &broken);
+        return;
     }
+    coll_break(comm, broken.number, broken.rank, broken.error);
+    int place = header->flags & WIRE_LEFT ? place_of(comm, from) : -1;
+    if (place >= 0 && coll_of(comm)->broken_from == broken.number)
+        coll_of(comm)->left |= UINT64_C(1) << place;
+    engine->finished++; // a failed collective that waits for that goes on
 }
 
 void coll_break_early(leat_comm *comm)

@@ -93,8 +93,9 @@ static void a_killed_process_is_named_by_all(void **state)
 static void a_killed_process_is_named_by_all_over_libfabric(void **state)
 {
     (void)state;
-    if (fabric_absent()) {
-        print_message("%s\n", fabric_absent());
+    if (MSG_FEWER || fabric_absent()) {
+        print_message("%s\n",
+                      MSG_FEWER ? "ThreadSanitizer does not see into libfabric" : fabric_absent());
         skip();
     }
     setenv("LEAT_PATHS", "require:fabric", 1);

@@ -173,8 +173,9 @@ static void test_slow_ranks_are_waited_for(void **state)
 static void test_the_same_over_libfabric(void **state)
 {
     (void)state;
-    if (fabric_absent()) {
-        print_message("%s\n", fabric_absent());
+    if (MSG_FEWER || fabric_absent()) {
+        print_message("%s\n",
+                      MSG_FEWER ? "ThreadSanitizer does not see into libfabric" : fabric_absent());
         skip();
     }
     setenv("LEAT_PATHS", "require:fabric", 1);
