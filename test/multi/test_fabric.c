@@ -13,9 +13,12 @@
 #include <cmocka.h>
 
 #include "multi/networks.h"
+#include "multi/ranks.h"
 #include "multi/root_job.h"
 #include "transport/fabric.h"
 
+#include <dirent.h>
+#include <leat/msg.h>
 #include <string.h>
 
 static void need_fabric(void)
@@ -131,6 +134,57 @@ static void test_a_cut_link_is_an_error_that_names_the_peer(void **state)
     root_expect(&ranks[1], "rank 0 was lost");
 }
 
+// ---- What is left behind ----
+
+static int entries_of(const char *path)
+{
+    int count = 0;
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static void say_to_next(struct rank_thread *self)
+{
+    leat_comm *comm;
+    leat_request request, *list = &request;
+    uint64_t out[500] = {(uint64_t)self->rank}, in[500] = {99};
+    int next = (self->rank + 1) % self->rank_count;
+    int before = (self->rank + self->rank_count - 1) % self->rank_count;
+    int error = leat_comm_split(self->job, NULL, &comm);
+    if (!error)
+        error =
+            leat_send(comm, (leat_data){.address = out, .bytes = sizeof out}, next, 1, 0, &request);
+    if (!error)
+        error =
+            leat_recv(comm, (leat_data){.address = in, .bytes = sizeof in}, before, 1, NULL, NULL);
+    if (!error)
+        error = leat_request_wait(&list, 1, LEAT_WAIT_ALL, -1, NULL);
+    rank_check(self, !error && in[0] == (uint64_t)before, "%d: %s", error, leat_error_detail());
+}
+
+static void test_no_descriptor_and_no_thread_stays_behind(void **state)
+{
+    (void)state;
+    need_fabric();
+    int files = 0, threads = 0;
+    setenv("LEAT_PATHS", "require:fabric", 1);
+    for (int round = 0; round < 4; round++) {
+        ranks_run(3, say_to_next, NULL);
+        // What libfabric keeps for itself is there after the first.
+        if (!round) {
+            files = entries_of("/proc/self/fd");
+            threads = entries_of("/proc/self/task");
+        }
+    }
+    unsetenv("LEAT_PATHS");
+    assert_int_equal(entries_of("/proc/self/fd"), files);
+    assert_int_equal(entries_of("/proc/self/task"), threads);
+}
+
 int main(int argc, char **argv)
 {
     root_play_role(argc, argv);
@@ -140,6 +194,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ranks_of_two_networks_without_libfabric_are_told_so),
         cmocka_unit_test(test_a_rank_killed_in_the_other_network_is_named),
         cmocka_unit_test(test_a_cut_link_is_an_error_that_names_the_peer),
+        cmocka_unit_test(test_no_descriptor_and_no_thread_stays_behind),
     };
     return cmocka_run_group_tests(tests, join_networks, leave_networks);
 }
