@@ -60,7 +60,9 @@ K_FN void k_signal_raise(struct leat_signal *signal, uint64_t value)
                  : "memory");
 }
 /* For the ring to the proxy, in memory of the host. It looks there by itself: no GPU wakes it. */
-#define K_COLD K_FN
+#define K_COLD                                                                                     \
+    static __device__                                                                              \
+        __noinline__ /* its registers are not those of a kernel that stores by itself */
 K_FN uint64_t k_ticket(uint64_t *next)
 {
     return atomicAdd((unsigned long long *)next, 1ull);
