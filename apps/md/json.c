@@ -86,11 +86,12 @@ static json_t *paths(const struct md_report *report)
 static json_t *counts(const struct md_counts *counts)
 {
     return json_pack(
-        "{s:I, s:I, s:I, s:f, s:I, s:I, s:I}", "launches", (json_int_t)counts->launches,
+        "{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I}", "launches", (json_int_t)counts->launches,
         "blocking_waits", (json_int_t)counts->blocking_waits, "signal_waits",
         (json_int_t)counts->signal_waits, "wait_s", counts->wait_s, "arena_peak_bytes",
         (json_int_t)counts->arena_peak_bytes, "proxy_orders", (json_int_t)counts->proxy_orders,
-        "proxy_bytes", (json_int_t)counts->proxy_bytes);
+        "proxy_bytes", (json_int_t)counts->proxy_bytes, "msg_provider_bytes",
+        (json_int_t)counts->provider_bytes);
 }
 
 static void add_setting(json_t *root, const struct md_report *report)

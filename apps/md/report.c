@@ -53,7 +53,7 @@ enum word {
     WORD_BYTES = WORD_PHASE + PHASE_COUNT,
     WORD_OPERATIONS = WORD_BYTES + LEAT_PATH_ROWS,
     WORD_COUNTS = WORD_OPERATIONS + LEAT_PATH_ROWS,
-    WORD_COUNT = WORD_COUNTS + 7
+    WORD_COUNT = WORD_COUNTS + 8
 };
 
 _Static_assert(WORD_COUNT <= MD_SUM_WORDS, "a report is one reduction");
@@ -101,6 +101,7 @@ static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD
     word[WORD_COUNTS + 4] = (double)stats.arena_peak_bytes;
     word[WORD_COUNTS + 5] = (double)stats.proxy_orders;
     word[WORD_COUNTS + 6] = (double)stats.proxy_bytes;
+    word[WORD_COUNTS + 7] = (double)stats.msg_provider_bytes;
     return md_sum(rank, word, WORD_COUNT);
 }
 
@@ -155,7 +156,7 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
     report->has_counts = rank->options->stats;
     report->counts = (struct md_counts){
         word[WORD_COUNTS],     word[WORD_COUNTS + 1], word[WORD_COUNTS + 2], word[WORD_COUNTS + 3],
-        word[WORD_COUNTS + 4], word[WORD_COUNTS + 5], word[WORD_COUNTS + 6]};
+        word[WORD_COUNTS + 4], word[WORD_COUNTS + 5], word[WORD_COUNTS + 6], word[WORD_COUNTS + 7]};
     return 0;
 }
 
@@ -305,4 +306,7 @@ void md_report_text(const struct md_report *report, FILE *stream)
     if (report->has_counts && report->counts.proxy_orders > 0)
         fprintf(stream, "the halo's proxy threads carried %.1f MiB and raised %.0f signals\n",
                 report->counts.proxy_bytes / 1048576.0, report->counts.proxy_orders);
+    if (report->has_counts && report->counts.provider_bytes > 0)
+        fprintf(stream, "libfabric's provider took %.1f MiB for messages, beside their budget\n",
+                report->counts.provider_bytes / 1048576.0);
 }

@@ -22,7 +22,7 @@ struct md_path {
 /* Sums over ranks. */
 struct md_counts {
     double launches, blocking_waits, signal_waits, wait_s, arena_peak_bytes;
-    double proxy_orders, proxy_bytes;
+    double proxy_orders, proxy_bytes, provider_bytes;
 };
 
 struct md_report {

@@ -258,6 +258,10 @@ typedef struct leat_stats {
     /* What kernels of halos had carried by the proxy thread, whatever `peer`: words raised, and
      * bytes, which the paths count too. */
     uint64_t proxy_orders, proxy_bytes;
+    /* The memory of libfabric's provider, which is no part of the budget, as far as it can be seen:
+     * what the process's private resident memory grew by in the calls that opened the end of the
+     * messages, posted buffers to it and made its first connections. 0 without libfabric. */
+    uint64_t msg_provider_bytes;
 } leat_stats;
 
 #define LEAT_ALL_PEERS (-1)

@@ -149,6 +149,7 @@ struct msg_ring_out {
     uint8_t *bulk;
     const uint32_t *asleep; /* the receiver's, or NULL */
     uint32_t eager_bytes;   /* to this peer */
+    uint32_t large_most;    /* of a put_large to it; 0: by put */
     struct msg_credit *credit;
     struct msg_token credit_token, token;
     uint64_t head, bulk_head;       /* written so far */
@@ -168,6 +169,7 @@ struct msg_ring_in {
     uint64_t last_used;                     /* engine->ticks */
     uint32_t peer;                          /* slab index */
     uint32_t held;                          /* the slot at tail found no room */
+    uint32_t due; /* unmapped: 1 credit is owed, and a large put may take it along; 2 no longer */
 };
 
 struct msg_handle {

@@ -139,6 +139,7 @@ static void extract(struct msg_engine *engine, struct msg_ring_in *ring, uint64_
             msg_arrive_more(engine, ring, &slot->header, payload);
         else
             msg_arrive_at(engine, ring->peer, ring, request, &slot->header, payload);
+        msg_ring_taken(engine, ring, slot);
         moved += slot->header.payload;
         bool announced = slot->header.kind == WIRE_ANNOUNCE;
         slot->header.kind = WIRE_TAKEN;

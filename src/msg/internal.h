@@ -49,6 +49,9 @@ const char *msg_ring_fault(const struct msg_engine *engine, const struct msg_slo
  * it. */
 const void *msg_ring_payload(const struct msg_engine *engine, const struct msg_ring_in *ring,
                              const struct msg_slot *slot, uint64_t *bulk_end);
+/* The payload has been copied. */
+void msg_ring_taken(const struct msg_engine *engine, const struct msg_ring_in *ring,
+                    const struct msg_slot *slot);
 bool msg_ring_send_pending(struct msg_engine *engine, uint32_t peer);
 bool msg_ring_write_end(struct msg_engine *engine, uint32_t peer);
 bool msg_ring_credit(struct msg_engine *engine, uint32_t peer);
@@ -154,9 +157,9 @@ void msg_rendezvous_clear(struct msg_engine *engine, uint32_t peer,
                           const struct msg_packet *packet);
 void msg_rendezvous_finish(struct msg_engine *engine, uint32_t peer,
                            const struct msg_packet *packet);
-/* Whether a get into the receive's memory is under way: once it is over, the receive ends, with
- * status.error where that is set meanwhile. */
-bool msg_rendezvous_gets(const struct msg_request *request);
+/* Whether the network reads or writes the request's memory: once that is over, the request ends,
+ * with status.error where that is set meanwhile. */
+bool msg_rendezvous_busy(const struct msg_request *request);
 /* Lets go of what a rendezvous holds, when its peer is lost. */
 void msg_rendezvous_drop(struct msg_engine *engine, struct msg_request *request);
 

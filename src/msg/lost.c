@@ -73,8 +73,8 @@ static void end_rendezvous(struct msg_engine *engine, int rank, int error)
     struct msg_request *request = engine->rendezvous;
     for (uint64_t n = engine->rendezvous_count; n; n--) {
         struct msg_request *next = request->next;
-        if (request->peer == rank && msg_rendezvous_gets(request)) {
-            request->status.error = error; // the network still writes to the receive's memory
+        if (request->peer == rank && msg_rendezvous_busy(request)) {
+            request->status.error = error; // the network still uses the request's memory
         } else if (request->peer == rank) {
             msg_rendezvous_drop(engine, request);
             msg_finish(request, error);

@@ -89,6 +89,17 @@ struct msg_net_ops {
      * -EAGAIN: no room now. Not used where map gives an address. */
     int (*put)(struct msg_net *net, int peer, const struct msg_token *token,
                const struct msg_piece *pieces, int count);
+    /* Like put, of two pieces, without its copies; a third one for other memory (`third`, or NULL)
+     * is stored with them. The first may be read after it returns (1: under
+     * way, until transfer->finished), and lies at the peer where `large_find` says (`at`: where it
+     * was put) until the peer's next progress, or until `large_take` says that it is not needed any
+     * more. `large_most`: bytes of the first piece, at most; 0: none. NULL: there is only put. */
+    int (*put_large)(struct msg_net *net, int peer, const struct msg_token *token,
+                     const struct msg_piece pieces[3], const struct msg_token *third,
+                     struct msg_transfer *transfer);
+    uint32_t (*large_most)(struct msg_net *net, const struct msg_token *token);
+    const void *(*large_find)(struct msg_net *net, const void *at, uint64_t bytes);
+    void (*large_take)(struct msg_net *net, const void *at);
     /* Bulk copies, one piece. 0: done on return, 1: under way (transfer->finished tells, also where
      * the peer is lost meanwhile; not in a network that maps memory), or -errno (-EPERM: this way
      * is closed, another may do; -EAGAIN: no room now, not in a network that maps memory). */
@@ -121,10 +132,13 @@ struct msg_net {
     int rank, rank_count;
     uint64_t queue_bytes; /* of the own shared receive queue, for the budget */
     uint64_t puts;        /* that have come, where they travel */
+    /* What a library underneath has taken for itself, as far as it was measured; no part of it. */
+    uint64_t provider_bytes;
     /* For a network that runs its ranks when something has come, and so knows what: rings need no
      * look, and bulk_gets that have not finished; 0: it does not count them. */
     bool quiet;
     uint32_t gets;
+    uint32_t large; /* large puts that large_find finds elsewhere */
     /* What moves the bytes of messages (msg/memory.h); NULL: they are in memory. */
     struct msg_memory *memory;
     /* Points to a word that is not 0 while `peer` sleeps, or NULL: lets the engine skip `wake`.

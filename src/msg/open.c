@@ -50,9 +50,24 @@ static uint32_t clamp(uint64_t bytes)
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
-static void tuning_of(const struct config *config, struct msg_tuning *tuning)
+// One network for all of a job's peers: where some are on other hosts, libfabric is it.
+static bool by_fabric(const struct leat_job *job)
 {
+    const char *rule = job->config.paths;
+    bool wanted = job->first_away >= 0 && !leat_path_rule(rule, "forbid:", "fabric");
+    return wanted || leat_path_rule(rule, "require:", "fabric");
+}
+
+static void tuning_of(const struct leat_job *job, struct msg_tuning *tuning)
+{
+    const struct config *config = &job->config;
     *tuning = msg_tuning_usual();
+    if (by_fabric(job)) {
+        // Credit takes longer to come back, messages go in one piece, and each get costs a round
+        // trip.
+        tuning->ring_bulk_bytes *= 2;
+        tuning->chunk_bytes = 4 << 20;
+    }
     tuning->budget_bytes = config->msg_budget_bytes;
     tuning->eager_bytes = (uint32_t)config->msg_eager_bytes;
     tuning->share_bytes = clamp(config->msg_share_bytes);
@@ -90,12 +105,9 @@ static int check_budget(const struct leat_job *job, const struct msg_tuning *tun
         (unsigned long long)tuning->budget_bytes, job->rank_count, (unsigned long long)high);
 }
 
-// One network for all of a job's peers: where some are on other hosts, libfabric is it.
 static int open_net(struct leat_job *job, uint64_t queue_bytes, struct msg_net **net)
 {
-    const char *rule = job->config.paths;
-    bool wanted = job->first_away >= 0 && !leat_path_rule(rule, "forbid:", "fabric");
-    if (wanted || leat_path_rule(rule, "require:", "fabric")) {
+    if (by_fabric(job)) {
         job->message_row = ROW_FABRIC;
         return leat_fabric_msg_open(job, queue_bytes, net);
     }
@@ -112,7 +124,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     }
     struct msg_tuning tuning;
     struct msg_net *net;
-    tuning_of(&job->config, &tuning);
+    tuning_of(job, &tuning);
     int error = check_budget(job, &tuning);
     if (error)
         return error;

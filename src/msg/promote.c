@@ -166,6 +166,16 @@ static void drop_ring_out(struct msg_engine *engine, struct msg_peer *peer)
 }
 
 // A round trip costs more the longer the way is, a copy does not.
+// A gap of the same size may have to be left at the end of the bulk area, and the receiver may not
+// have told yet of a quarter that it has read.
+static uint32_t large_most_to(const struct msg_engine *engine, const struct msg_token *token)
+{
+    struct msg_net *net = engine->net;
+    uint32_t fitting = engine->tuning.ring_bulk_bytes / 8 * 3;
+    uint32_t most = net->ops->large_most ? net->ops->large_most(net, token) : 0;
+    return most < fitting ? most : fitting;
+}
+
 static uint32_t eager_bytes_to(const struct msg_engine *engine, int rank)
 {
     const struct msg_tuning *tuning = &engine->tuning;
@@ -195,6 +205,7 @@ static struct msg_ring_out *attach(struct msg_engine *engine, uint32_t index,
     ring->token = *token;
     ring->peer = index;
     ring->eager_bytes = eager_bytes_to(engine, rank);
+    ring->large_most = large_most_to(engine, token);
     ring->slots = slots;
     if (slots)
         ring->bulk = (uint8_t *)(ring->slots + engine->tuning.ring_slots);

@@ -148,10 +148,20 @@ static uint64_t step_bytes(const struct msg_engine *engine, const struct msg_req
     return bytes;
 }
 
-bool msg_rendezvous_gets(const struct msg_request *request)
+bool msg_rendezvous_busy(const struct msg_request *request)
 {
-    return request->kind == REQUEST_RECEIVE && request->mode == MODE_GET && request->found &&
-           !request->transfer.finished;
+    bool gets = request->kind == REQUEST_RECEIVE && request->mode == MODE_GET && request->found;
+    return (gets || request->mode == MODE_PUT) && !request->transfer.finished;
+}
+
+static void step_put(struct msg_engine *engine, struct msg_request *request)
+{
+    int error = request->transfer.finished;
+    if (!error)
+        return;
+    error = error < 0 ? error : 0;
+    msg_rendezvous_leave(engine, request);
+    msg_finish(request, request->status.error ? request->status.error : error);
 }
 
 // `found`: a get is under way.
@@ -255,6 +265,9 @@ static void step(struct msg_engine *engine, struct msg_request *request)
         break;
     case MODE_FILL:
         msg_pipe_fill(engine, request);
+        break;
+    case MODE_PUT:
+        step_put(engine, request);
         break;
     default:
         break;

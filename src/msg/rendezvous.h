@@ -20,7 +20,8 @@ enum msg_mode {
     MODE_PIPE,      /* receive: from the pipe (request->near) */
     MODE_DONE,      /* receive: FINISH has to be sent */
     MODE_HELP,      /* send: chunks from the back */
-    MODE_FILL       /* send: into the pipe (request->far, or by put) */
+    MODE_FILL,      /* send: into the pipe (request->far, or by put) */
+    MODE_PUT        /* send: written to the ring; the network still reads the bytes */
 };
 
 /* Bytes that the receive takes; a truncated message is not moved as a whole. */

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "msg/coll.h"
 #include "msg/internal.h"
+#include "msg/rendezvous.h"
 #include "msg/wait.h"
 
 #include <errno.h>
@@ -63,7 +64,9 @@ static void add_request(struct text *text, const struct msg_request *request)
     else
         add(text, "the receive of up to %llu bytes from rank %d, ", bytes, request->peer);
     add_tag(text, request->tag);
-    if (request->kind == REQUEST_SEND && request->state == STATE_RENDEZVOUS)
+    if (request->kind == REQUEST_SEND && request->mode == MODE_PUT)
+        add(text, " (being sent)");
+    else if (request->kind == REQUEST_SEND && request->state == STATE_RENDEZVOUS)
         add(text, " (announced; not received yet)");
     else if (request->kind == REQUEST_SEND && request->state != STATE_FINISHED)
         add(text, " (waiting for room at the receiver)");

@@ -13,6 +13,7 @@
 #include "msg/internal.h"
 
 #include "msg/far.h"
+#include "msg/rendezvous.h"
 
 #include <errno.h>
 #include <string.h>
@@ -58,6 +59,13 @@ static uint64_t bulk_start(const struct msg_engine *engine, uint64_t head, uint6
 {
     uint64_t size = engine->tuning.ring_bulk_bytes;
     return (head & (size - 1)) + bytes > size ? (head | (size - 1)) + 1 : head;
+}
+
+static void credit_told(struct msg_ring_in *ring)
+{
+    ring->slots_told = ring->tail;
+    ring->bulk_told = ring->bulk_tail;
+    ring->due = 0;
 }
 
 static void wake(const struct msg_engine *engine, const struct msg_ring_out *ring, int rank)
@@ -190,6 +198,52 @@ static bool send_bulk(struct msg_engine *engine, struct msg_ring_out *ring, int 
     return true;
 }
 
+// In one piece, by a network that saves the copies of put.
+static bool send_large(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                       struct msg_request *request)
+{
+    uint64_t bytes = request->data.bytes, start = bulk_start(engine, ring->bulk_head, bytes);
+    uint64_t end = start + (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
+    if (!have_slots(engine, ring, 1) || !have_bulk(engine, ring, end - ring->bulk_head))
+        return false;
+    struct msg_slot slot = {.header = {.flag = (uint32_t)(ring->head + 1),
+                                       .kind = WIRE_EAGER,
+                                       .flags = WIRE_BULK,
+                                       .payload = (uint16_t)bytes,
+                                       .context = request->context,
+                                       .tag = request->tag,
+                                       .bytes = bytes}};
+    memcpy(slot.payload, &start, sizeof start);
+    uint64_t at = ring->head & (engine->tuning.ring_slots - 1);
+    uint64_t slots_bytes = (uint64_t)engine->tuning.ring_slots * MSG_SLOT_BYTES;
+    uint64_t place = start & (engine->tuning.ring_bulk_bytes - 1);
+    struct msg_ring_in *in = engine->ring_in[msg_peer_at(engine, ring->peer)->ring_in];
+    const struct msg_token *credit = in && in->due ? &in->credit_token : NULL;
+    const uint64_t read[2] = {credit ? in->tail : 0, credit ? in->bulk_tail : 0};
+    const struct msg_piece pieces[3] = {
+        {request->data.address, slots_bytes + place, bytes},
+        {&slot, at * MSG_SLOT_BYTES, sizeof slot.header + sizeof start},
+        {read, 0, sizeof read}};
+    int going = engine->net->ops->put_large(engine->net, rank, &ring->token, pieces, credit,
+                                            &request->transfer);
+    engine->refused += going < 0;
+    if (going < 0)
+        return false;
+    engine->sent++;
+    if (credit)
+        credit_told(in);
+    ring->head++;
+    ring->bulk_head = end;
+    msg_add(&engine->counts.bulk, 1);
+    if (going) {
+        request->mode = MODE_PUT;
+        request->state = STATE_RENDEZVOUS;
+        msg_rendezvous_join(engine, request);
+        msg_count(engine, rank, bytes);
+    }
+    return true;
+}
+
 static bool send_announced(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
                            struct msg_request *request)
 {
@@ -228,6 +282,8 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
     bool sent;
     if (request->synchronous || bytes > ring->eager_bytes) {
         sent = send_announced(engine, ring, peer->rank, request);
+    } else if (bytes > MSG_SLOT_PAYLOAD && bytes <= ring->large_most && !request->data.layout) {
+        sent = send_large(engine, ring, peer->rank, request);
     } else if (bytes > MSG_SLOT_PAYLOAD) {
         sent = send_bulk(engine, ring, peer->rank, request);
     } else {
@@ -321,7 +377,19 @@ const void *msg_ring_payload(const struct msg_engine *engine, const struct msg_r
     uint64_t start, size = engine->tuning.ring_bulk_bytes, bytes = slot->header.payload;
     memcpy(&start, slot->payload, sizeof start);
     *bulk_end = start + (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
-    return ring->bulk + (start & (size - 1));
+    const void *at = ring->bulk + (start & (size - 1));
+    return engine->net->large ? engine->net->ops->large_find(engine->net, at, bytes) : at;
+}
+
+void msg_ring_taken(const struct msg_engine *engine, const struct msg_ring_in *ring,
+                    const struct msg_slot *slot)
+{
+    uint64_t start;
+    if (!engine->net->large || !(slot->header.flags & WIRE_BULK))
+        return;
+    memcpy(&start, slot->payload, sizeof start);
+    engine->net->ops->large_take(engine->net,
+                                 ring->bulk + (start & (engine->tuning.ring_bulk_bytes - 1)));
 }
 
 static void return_credit(struct msg_engine *engine, struct msg_ring_in *ring, bool at_once)
@@ -331,13 +399,13 @@ static void return_credit(struct msg_engine *engine, struct msg_ring_in *ring, b
         bulk < engine->tuning.ring_bulk_bytes / 4)
         return;
     if (!ring->credit) {
+        ring->due = ring->due ? ring->due : 1;
         msg_peer_owe(engine, ring->peer, TODO_CREDIT);
         return;
     }
     __atomic_store_n(&ring->credit->bulk_bytes, ring->bulk_tail, __ATOMIC_RELEASE);
     __atomic_store_n(&ring->credit->slots, ring->tail, __ATOMIC_RELEASE);
-    ring->slots_told = ring->tail;
-    ring->bulk_told = ring->bulk_tail;
+    credit_told(ring);
     if (engine->net->ops->wake)
         engine->net->ops->wake(engine->net, msg_peer_at(engine, ring->peer)->rank);
 }
@@ -348,13 +416,19 @@ bool msg_ring_credit(struct msg_engine *engine, uint32_t index)
     if (!peer->ring_in)
         return true;
     struct msg_ring_in *ring = engine->ring_in[peer->ring_in];
+    if (ring->tail == ring->slots_told && ring->bulk_tail == ring->bulk_told)
+        return true;
+    // One round later: an answer may have taken it along.
+    if (ring->due == 1 && engine->net->ops->put_large) {
+        ring->due = 2;
+        return false;
+    }
     struct msg_packet packet;
     packet.header = (struct msg_header){.kind = WIRE_CREDIT, .bytes = ring->tail};
     memcpy(packet.payload, &ring->bulk_tail, sizeof ring->bulk_tail);
     if (!msg_control(engine, index, &packet, sizeof ring->bulk_tail))
         return false;
-    ring->slots_told = ring->tail;
-    ring->bulk_told = ring->bulk_tail;
+    credit_told(ring);
     return true;
 }
 
@@ -417,6 +491,7 @@ static bool read_slot(struct msg_engine *engine, struct msg_ring_in *ring,
         }
         return false;
     }
+    msg_ring_taken(engine, ring, slot);
     ring->tail++;
     ring->bulk_tail = bulk_end;
     return true;

@@ -41,6 +41,7 @@ void msg_stats_fill(const struct msg_engine *engine, leat_stats *stats)
         pool->peak_bytes = look(&pools->pool[i].peak);
         pool->limit_bytes = pools->pool[i].limit;
     }
+    stats->msg_provider_bytes = look(&engine->net->provider_bytes);
     stats->msg_inline = look(&counts->inlined);
     stats->msg_bulk = look(&counts->bulk);
     stats->msg_queued = look(&counts->queued);

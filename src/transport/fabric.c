@@ -34,6 +34,7 @@ void fabric_version(char text[16])
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define API_VERSION FI_VERSION(1, 17)
 
@@ -217,9 +218,22 @@ static int open_endpoint(struct fabric *fabric)
     return error ? fail("opening the endpoint", error) : 0;
 }
 
+int64_t fabric_process_bytes(void)
+{
+    long long resident = 0, shared = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*d %lld %lld", &resident, &shared) != 2)
+        resident = shared = 0;
+    fclose(file);
+    return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
 int fabric_open(const char *wanted, const char *address, size_t operations, struct fabric *fabric)
 {
     *fabric = (struct fabric){.wait_fd = -1};
+    int64_t before = fabric_process_bytes();
     const char *absent = fabric_absent();
     if (absent)
         return leat_fail(-ENOTSUP, "%s; install libfabric1", absent);
@@ -234,6 +248,7 @@ int fabric_open(const char *wanted, const char *address, size_t operations, stru
                      wanted);
         fabric_close(fabric);
     }
+    fabric->provider_bytes = fabric_process_bytes() - before;
     return error;
 }
 

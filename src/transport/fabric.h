@@ -30,7 +30,8 @@ struct fabric {
     struct fid_av *addresses;
     struct fid_cq *completions;
     struct fid_ep *endpoint;
-    int wait_fd; /* becomes readable with a completion; -1: the provider has none */
+    int wait_fd;            /* becomes readable with a completion; -1: the provider has none */
+    int64_t provider_bytes; /* what the process has grown by in the provider's calls */
 };
 
 /*
@@ -54,6 +55,10 @@ int fabric_register(struct fabric *fabric, const void *address, size_t bytes, bo
 bool fabric_registers_local(const struct fabric *fabric);
 bool fabric_addresses_virtual(const struct fabric *fabric);
 const char *fabric_error(int error);
+
+/* Private memory of this process that is resident. What it grows by in a call of the provider is
+ * put down to it; what other threads take meanwhile, too. */
+int64_t fabric_process_bytes(void);
 #endif
 
 /* Why libfabric cannot be used here, or NULL; loads the library. */

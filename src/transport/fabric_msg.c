@@ -44,18 +44,6 @@ static void net_progress(struct msg_net *net, uint64_t now_ns)
     fabric_slots_progress(fabric_of(net));
 }
 
-// A slot for a message to the rank, which may be this one.
-static int take_slot(struct fabric_net *net, int rank, struct fabric_peer **peer,
-                     struct slot **slot)
-{
-    int error = rank == net->net.rank ? fabric_peer_find(net, rank, peer)
-                                      : fabric_peer_meet(net, rank, peer);
-    if (error)
-        return error;
-    *slot = fabric_slot_take(net, *peer);
-    return *slot ? 0 : -EAGAIN;
-}
-
 static int net_queue_send(struct msg_net *net, int rank, const void *packet, uint32_t bytes)
 {
     struct fabric_net *own = fabric_of(net);
@@ -64,7 +52,7 @@ static int net_queue_send(struct msg_net *net, int rank, const void *packet, uin
         return leat_fail(-EMSGSIZE, "a packet of %u bytes for rank %d: from 1 to %d", bytes, rank,
                          MSG_PACKET_BYTES);
     struct slot *slot;
-    int error = take_slot(own, rank, &peer, &slot);
+    int error = fabric_take_slot(own, rank, &peer, &slot);
     if (error)
         return error;
     struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
@@ -104,22 +92,6 @@ static void net_queue_release(struct msg_net *net)
 
 // ---- Memory ----
 
-enum token_kind {
-    TOKEN_ARENA = 1, // offset in the rank's arena
-    TOKEN_OWN,       // address, of this rank's own memory
-    TOKEN_KEY        // key and address of registered memory
-};
-
-static struct msg_token make_token(enum token_kind kind, int rank, uint64_t first, uint64_t second)
-{
-    return (struct msg_token){{(uint64_t)kind << 32 | (uint32_t)rank, first, second}};
-}
-
-static bool is_token(const struct msg_token *token, enum token_kind kind, int rank)
-{
-    return token->word[0] == ((uint64_t)kind << 32 | (uint32_t)rank);
-}
-
 static int net_alloc(struct msg_net *net, uint64_t bytes, void **address, struct msg_token *token)
 {
     struct fabric_net *own = fabric_of(net);
@@ -128,7 +100,9 @@ static int net_alloc(struct msg_net *net, uint64_t bytes, void **address, struct
     if (error)
         return error;
     *address = own->arena + offset;
-    *token = make_token(TOKEN_ARENA, net->rank, offset, bytes);
+    *token = fabric_make_token(TOKEN_ARENA, net->rank, offset,
+                               bytes | (uint64_t)(fabric_slots_large(own) / FABRIC_LARGE_UNIT)
+                                           << FABRIC_LARGE_SHIFT);
     return 0;
 }
 
@@ -185,7 +159,7 @@ static int net_expose(struct msg_net *net, int peer, const void *address, uint64
         return leat_fail(-EINVAL, "%llu bytes from address %p on pass the end of memory",
                          (unsigned long long)bytes, address);
     if (peer == net->rank) {
-        *token = make_token(TOKEN_OWN, peer, (uint64_t)(uintptr_t)address, bytes);
+        *token = fabric_make_token(TOKEN_OWN, peer, (uint64_t)(uintptr_t)address, bytes);
         return 0;
     }
     struct fid_mr *memory;
@@ -206,14 +180,15 @@ static int net_expose(struct msg_net *net, int peer, const void *address, uint64
     *exposure = (struct exposure){key, memory};
     own->exposure_count++;
     bool virtual = fabric_addresses_virtual(&own->fabric);
-    *token = make_token(TOKEN_KEY, net->rank, key, virtual ? (uint64_t)(uintptr_t)address : 0);
+    *token =
+        fabric_make_token(TOKEN_KEY, net->rank, key, virtual ? (uint64_t)(uintptr_t)address : 0);
     return 0;
 }
 
 static void net_hide(struct msg_net *net, const struct msg_token *token)
 {
     struct fabric_net *own = fabric_of(net);
-    if (!is_token(token, TOKEN_KEY, net->rank) || !own->exposure_places)
+    if (!fabric_is_token(token, TOKEN_KEY, net->rank) || !own->exposure_places)
         return;
     struct exposure *exposure = exposure_place(own, token->word[1]);
     if (!exposure->memory)
@@ -225,66 +200,12 @@ static void net_hide(struct msg_net *net, const struct msg_token *token)
 // Nothing of other ranks is mapped, so nothing of alloc's is.
 static void *net_map(struct msg_net *net, int peer, const struct msg_token *token, uint64_t bytes)
 {
-    if (peer != net->rank || !is_token(token, TOKEN_OWN, peer) || bytes > token->word[2])
+    if (peer != net->rank || !fabric_is_token(token, TOKEN_OWN, peer) || bytes > token->word[2])
         return NULL;
     return (void *)(uintptr_t)token->word[1];
 }
 
-// ---- Puts and copies ----
-
-static int check_piece(const struct msg_token *token, const struct msg_piece *piece)
-{
-    if (piece->bytes <= UINT16_MAX && piece->offset <= token->word[2] &&
-        piece->bytes <= token->word[2] - piece->offset)
-        return 0;
-    return leat_fail(-EINVAL, "a put of %llu bytes at %llu of memory of %llu",
-                     (unsigned long long)piece->bytes, (unsigned long long)piece->offset,
-                     (unsigned long long)token->word[2]);
-}
-
-static int fill_put(struct slot *slot, const struct msg_token *token,
-                    const struct msg_piece *pieces, int count)
-{
-    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
-    uint64_t at = sizeof *header;
-    header->kind = FABRIC_PUT;
-    header->pieces = (uint16_t)count;
-    for (int i = 0; i < count; i++) {
-        int error = check_piece(token, &pieces[i]);
-        if (!error && at + pieces[i].bytes > FABRIC_MESSAGE_BYTES)
-            error = leat_fail(-EMSGSIZE, "a put of more than %d bytes", FABRIC_PAYLOAD_BYTES);
-        if (error)
-            return error;
-        header->bytes[i] = (uint16_t)pieces[i].bytes;
-        header->offset[i] = token->word[1] + pieces[i].offset;
-        memcpy(slot->message + at, pieces[i].from, pieces[i].bytes);
-        at += pieces[i].bytes;
-    }
-    slot->bytes = (uint32_t)at;
-    return 0;
-}
-
-static int net_put(struct msg_net *net, int rank, const struct msg_token *token,
-                   const struct msg_piece *pieces, int count)
-{
-    struct fabric_net *own = fabric_of(net);
-    struct fabric_peer *peer;
-    if (!is_token(token, TOKEN_ARENA, rank))
-        return leat_fail(-EINVAL, "a token of rank %d names no memory to put to", rank);
-    struct slot *slot;
-    int error = take_slot(own, rank, &peer, &slot);
-    if (error)
-        return error;
-    error = fill_put(slot, token, pieces, count);
-    if (!error && rank != net->rank)
-        return fabric_slot_send(own, peer, slot, false);
-    if (!error && !fabric_fault(slot->message, slot->bytes, own->arena_first, own->arena_bytes))
-        fabric_store(own->arena, (struct fabric_header *)(void *)slot->message,
-                     slot->message + sizeof(struct fabric_header));
-    net->puts += !error;
-    fabric_slot_give(own, slot);
-    return error;
-}
+// ---- Copies ----
 
 // The peer is there, and shows no such memory.
 static bool is_refusal(int error)
@@ -351,9 +272,9 @@ static int bulk_copy(struct msg_net *net, int rank, const struct msg_token *toke
 {
     struct fabric_net *own = fabric_of(net);
     struct fabric_peer *peer;
-    if (rank == net->rank && is_token(token, TOKEN_OWN, rank))
+    if (rank == net->rank && fabric_is_token(token, TOKEN_OWN, rank))
         return copy_own(token, offset, local, bytes, get);
-    if (!is_token(token, TOKEN_KEY, rank))
+    if (!fabric_is_token(token, TOKEN_KEY, rank))
         return leat_fail(-EPROTO, "a token of rank %d names no memory that it has shown", rank);
     int error = fabric_peer_meet(own, rank, &peer);
     if (error)
@@ -469,6 +390,10 @@ static void let_go(struct fabric_net *net)
 
 static void net_close(struct msg_net *net)
 {
+    // What was not waited for may not be there any more.
+    fabric_slots_forget(fabric_of(net));
+    for (int i = 0; i < FABRIC_TRANSFERS; i++)
+        fabric_of(net)->transfers[i].waiter = NULL;
     farewell(fabric_of(net));
     let_go(fabric_of(net));
 }
@@ -483,7 +408,11 @@ static const struct msg_net_ops fabric_ops = {.name = "fabric",
                                               .expose = net_expose,
                                               .hide = net_hide,
                                               .map = net_map,
-                                              .put = net_put,
+                                              .put = fabric_put,
+                                              .put_large = fabric_put_large,
+                                              .large_most = fabric_large_most,
+                                              .large_find = fabric_large_find,
+                                              .large_take = fabric_large_take,
                                               .bulk_get = net_bulk_get,
                                               .bulk_put = net_bulk_put,
                                               .sleep_prepare = net_sleep_prepare,
@@ -499,7 +428,7 @@ static int open_parts(struct fabric_net *net, uint64_t bytes)
     // On one host nobody else need be able to come.
     if (net->job->first_away < 0)
         memcpy(address, "127.0.0.1", sizeof "127.0.0.1");
-    uint64_t operations = bytes / sizeof(struct slot) + FABRIC_TRANSFERS;
+    uint64_t operations = bytes / FABRIC_MESSAGE_BYTES + FABRIC_TRANSFERS;
     int error =
         fabric_open(net->job->config.fabric, *address ? address : NULL, operations, &net->fabric);
     if (!error)

@@ -2,7 +2,8 @@
 /*
  * State of the message network over libfabric.
  *
- *     fabric_msg.c    operations: queue, puts, one-sided copies, sleep
+ *     fabric_msg.c    operations: queue, one-sided copies, sleep
+ *     fabric_put.c    puts
  *     fabric_peer.c   peers in use: addresses, cookies, who is lost
  *     fabric_slot.c   buffers: what arrives, what is being sent
  */
@@ -20,7 +21,7 @@
 /* For a close to be heard, and for what was sent before one to arrive. */
 #define FABRIC_FAREWELL_NS UINT64_C(1000000000)
 
-enum { FABRIC_TRANSFERS = 64, FABRIC_SENDS_A_PEER = 32 };
+enum { FABRIC_TRANSFERS = 64, FABRIC_SENDS_A_PEER = 32, FABRIC_LOOSE = 16 };
 
 enum operation_kind { OPERATION_RECEIVE, OPERATION_SEND, OPERATION_TRANSFER };
 
@@ -34,9 +35,19 @@ struct operation {
 struct slot {
     struct operation operation; /* first */
     struct slot *next;
-    uint32_t bytes;
-    bool own; /* a packet of this rank to itself, in a slot for sending */
-    uint8_t message[FABRIC_MESSAGE_BYTES] __attribute__((aligned(16)));
+    uint32_t bytes; /* of the message here */
+    bool own;       /* a packet of this rank to itself, in a slot for sending */
+    /* Of a large put: the first piece, which the header is followed by, and who waits for it. */
+    const void *lent;
+    uint32_t lent_bytes;
+    struct msg_transfer *waiter;
+    uint8_t message[] __attribute__((aligned(16)));
+};
+
+/* The first piece of a large put, where it has arrived. */
+struct loose {
+    char *at; /* where it is to be stored */
+    struct slot *slot;
 };
 
 struct transfer {
@@ -58,6 +69,7 @@ struct fabric_peer {
     uint32_t sending;
     enum peer_state state;
     bool bye;         /* it has said that nothing more comes */
+    bool settled;     /* something sent to it has gone, so it is connected */
     uint64_t gone_ns; /* when it was first seen to have left */
     fi_addr_t address;
     uint8_t to[FABRIC_COOKIE_BYTES], from[FABRIC_COOKIE_BYTES];
@@ -76,11 +88,14 @@ struct fabric_net {
     char *arena;
     uint64_t arena_bytes, arena_first;
     uint8_t secret[LEAT_SECRET_BYTES];
-    struct slot *slots;
-    uint32_t slot_count;
+    char *slots; /* those for receiving, then those for sending */
+    uint32_t receive_count, send_count;
+    uint32_t receive_bytes; /* of a message */
+    uint32_t posted;
     struct slot *free_slots;  /* for sending */
     struct slot *idle_slots;  /* for receiving, to be posted again */
     struct slot_list arrived; /* packets for the engine */
+    struct loose loose[FABRIC_LOOSE];
     struct fid_mr *slots_memory;
     struct transfer transfers[FABRIC_TRANSFERS];
     struct transfer *free_transfers;
@@ -88,6 +103,8 @@ struct fabric_net {
     uint32_t peer_places, peer_count;
     struct exposure *exposures; /* [exposure_places], likewise */
     uint32_t exposure_places, exposure_count;
+    uint32_t settling;  /* peers being connected, and the first message */
+    bool visited;       /* that has come */
     uint64_t strangers; /* messages that proved nobody */
     uint64_t now_ns;    /* of the last progress */
     char lost[240];     /* why the network lost a peer, the last one */
@@ -96,6 +113,35 @@ struct fabric_net {
 static inline struct fabric_net *fabric_of(struct msg_net *net)
 {
     return (struct fabric_net *)(void *)net;
+}
+
+/* ---- Tokens ---- */
+
+enum fabric_token_kind {
+    TOKEN_ARENA = 1, /* offset in the rank's arena */
+    TOKEN_OWN,       /* address, of this rank's own memory */
+    TOKEN_KEY        /* key and address of registered memory */
+};
+
+static inline struct msg_token fabric_make_token(enum fabric_token_kind kind, int rank,
+                                                 uint64_t first, uint64_t second)
+{
+    return (struct msg_token){{(uint64_t)kind << 32 | (uint32_t)rank, first, second}};
+}
+
+static inline bool fabric_is_token(const struct msg_token *token, enum fabric_token_kind kind,
+                                   int rank)
+{
+    return token->word[0] == ((uint64_t)kind << 32 | (uint32_t)rank);
+}
+
+/* Of memory in the arena: how large a put into it may be goes with its size. */
+#define FABRIC_LARGE_SHIFT 48
+#define FABRIC_LARGE_UNIT  1024
+
+static inline uint64_t fabric_token_bytes(const struct msg_token *token)
+{
+    return token->word[2] & ((UINT64_C(1) << FABRIC_LARGE_SHIFT) - 1);
 }
 
 /* ---- fabric_peer.c ---- */
@@ -126,8 +172,27 @@ int fabric_slot_send(struct fabric_net *net, struct fabric_peer *peer, struct sl
 void fabric_slot_arrive(struct fabric_net *net, struct slot *slot);
 /* Takes completions and posts buffers again. */
 void fabric_slots_progress(struct fabric_net *net);
+/* Largest first piece that others may put by large puts; 0: they may not. */
+uint32_t fabric_slots_large(const struct fabric_net *net);
+/* What net.h says of large puts that have arrived. */
+const void *fabric_large_find(struct msg_net *net, const void *at, uint64_t bytes);
+void fabric_large_take(struct msg_net *net, const void *at);
+/* Nobody waits for what is still being sent. */
+void fabric_slots_forget(struct fabric_net *net);
 /* The pieces of a put to their places, the flag last. */
 void fabric_store(char *arena, const struct fabric_header *header, const uint8_t *data);
+
+/* ---- fabric_put.c ---- */
+/* A slot for a message to the rank, which may be this one. */
+int fabric_take_slot(struct fabric_net *net, int rank, struct fabric_peer **peer,
+                     struct slot **slot);
+/* As net.h says. */
+int fabric_put(struct msg_net *net, int rank, const struct msg_token *token,
+               const struct msg_piece *pieces, int count);
+int fabric_put_large(struct msg_net *net, int rank, const struct msg_token *token,
+                     const struct msg_piece pieces[3], const struct msg_token *third,
+                     struct msg_transfer *transfer);
+uint32_t fabric_large_most(struct msg_net *net, const struct msg_token *token);
 
 /* ---- fabric_msg.c ---- */
 void fabric_transfer_done(struct fabric_net *net, struct transfer *transfer, int error);

@@ -121,6 +121,7 @@ int fabric_peer_meet(struct fabric_net *net, int rank, struct fabric_peer **foun
         return fabric_peer_alive(net, rank);
     }
     (*found)->state = FABRIC_PEER_MET;
+    net->settling++;
     return 0;
 }
 
@@ -129,6 +130,9 @@ void fabric_peer_lose(struct fabric_net *net, int rank, const char *why)
     struct fabric_peer *peer;
     if (fabric_peer_find(net, rank, &peer) || peer->state == FABRIC_PEER_LOST)
         return;
+    if (peer->state == FABRIC_PEER_MET && !peer->settled)
+        net->settling--;
+    peer->settled = true;
     peer->state = FABRIC_PEER_LOST;
     snprintf(net->lost, sizeof net->lost, "rank %d %.220s", rank, why);
     leat_rank_gone(net->job->segment->head, rank, RANK_LOST, why);

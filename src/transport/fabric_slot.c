@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers of the network: for messages that arrive, and for those that are being sent.
 //
-// Algorithm: one block, cut into slots of one size; three quarters wait for messages from anybody,
-// the rest is for sending. A message that arrives is looked at where it lies: its cookie first,
-// then what it says; a packet stays in its slot until the engine has read it, a put is stored at
-// once. Advantage: the budget is the block, whatever the number of peers. Disadvantage: small
-// messages take a whole slot.
+// Algorithm: one block, cut into slots; three quarters are for messages from anybody, the rest is
+// for sending. Few are posted at a time, those that were used last, so that they stay in the cache.
+// A message that arrives is looked at where it lies: its cookie first, then what it says; a packet
+// stays in its slot until the engine has read it, a put is stored at once. The bytes of a large put
+// wait one round for the engine to copy them to where they are wanted in the end; at its sender
+// they went from the caller's memory. Advantage: the budget is the block, whatever the number of
+// peers. Disadvantage: small messages take a whole slot.
 
 #include "transport/fabric_msg_internal.h"
 
@@ -19,7 +21,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
-enum { SLOTS_LEAST = 12, COMPLETIONS_A_LOOK = 16 };
+enum { SLOTS_LEAST = 12, COMPLETIONS_A_LOOK = 16, POSTED_MOST = 16, RECEIVING_GOOD = 22 };
 
 // ---- Lists ----
 
@@ -35,6 +37,23 @@ static void append(struct slot_list *list, struct slot *slot)
 static void *descriptor(const struct fabric_net *net)
 {
     return net->slots_memory ? fi_mr_desc(net->slots_memory) : NULL;
+}
+
+// ---- The provider's memory ----
+
+// Connections are made in calls of ours, and take most of it; once they stand, nothing is measured.
+static int64_t measure(const struct fabric_net *net)
+{
+    return net->settling ? fabric_process_bytes() : 0;
+}
+
+static void measured(struct fabric_net *net, int64_t before)
+{
+    if (!net->settling)
+        return;
+    net->fabric.provider_bytes += fabric_process_bytes() - before;
+    int64_t bytes = net->fabric.provider_bytes;
+    __atomic_store_n(&net->net.provider_bytes, bytes > 0 ? (uint64_t)bytes : 0, __ATOMIC_RELAXED);
 }
 
 // ---- Sending ----
@@ -56,21 +75,30 @@ struct slot *fabric_slot_take(struct fabric_net *net, struct fabric_peer *peer)
 void fabric_slot_give(struct fabric_net *net, struct slot *slot)
 {
     slot->own = false;
+    slot->lent = NULL;
+    slot->waiter = NULL;
     slot->next = net->free_slots;
     net->free_slots = slot;
 }
 
 int fabric_slot_send(struct fabric_net *net, struct fabric_peer *peer, struct slot *slot, bool last)
 {
-    void *desc = descriptor(net);
-    struct iovec piece = {slot->message, slot->bytes};
-    struct fi_msg message = {.msg_iov = &piece,
-                             .desc = &desc,
-                             .iov_count = 1,
+    void *desc[3] = {descriptor(net)};
+    struct iovec piece[3] = {{slot->message, slot->bytes}};
+    if (slot->lent) {
+        piece[0].iov_len = sizeof(struct fabric_header);
+        piece[1] = (struct iovec){(void *)(uintptr_t)slot->lent, slot->lent_bytes};
+        piece[2] = (struct iovec){slot->message + piece[0].iov_len, slot->bytes - piece[0].iov_len};
+    }
+    struct fi_msg message = {.msg_iov = piece,
+                             .desc = desc,
+                             .iov_count = slot->lent ? 3 : 1,
                              .addr = peer->address,
                              .context = &slot->operation.context};
+    int64_t before = measure(net);
     ssize_t error = fi_sendmsg(net->fabric.endpoint, &message,
                                FI_COMPLETION | (last ? FI_DELIVERY_COMPLETE : 0));
+    measured(net, before);
     if (!error) {
         peer->sending++;
         return 0;
@@ -96,12 +124,13 @@ static void post(struct fabric_net *net, struct slot *slot)
 
 static void post_all(struct fabric_net *net)
 {
-    while (net->idle_slots) {
+    while (net->idle_slots && net->posted < POSTED_MOST) {
         struct slot *slot = net->idle_slots;
-        if (fi_recv(net->fabric.endpoint, slot->message, sizeof slot->message, descriptor(net),
+        if (fi_recv(net->fabric.endpoint, slot->message, net->receive_bytes, descriptor(net),
                     FI_ADDR_UNSPEC, &slot->operation.context))
             return; // no room now: at the next progress
         net->idle_slots = slot->next;
+        net->posted++;
     }
 }
 
@@ -130,6 +159,77 @@ void fabric_store(char *arena, const struct fabric_header *header, const uint8_t
         data += bytes;
     }
 }
+
+// ---- Large puts ----
+
+uint32_t fabric_slots_large(const struct fabric_net *net)
+{
+    return net->receive_bytes - (uint32_t)FABRIC_MESSAGE_BYTES + FABRIC_COPIED_BYTES;
+}
+
+// A large put's second and third piece.
+static void store_rest(char *arena, const struct fabric_header *header, const uint8_t *data)
+{
+    struct fabric_header part = {
+        .pieces = 1, .bytes = {header->bytes[1]}, .offset = {header->offset[1]}};
+    if (header->pieces == 3)
+        memcpy(arena + header->offset[2], data + header->bytes[1], header->bytes[2]);
+    fabric_store(arena, &part, data);
+}
+
+// The flag says that the bytes are there, which large_find makes true. False: they are stored.
+static bool keep_loose(struct fabric_net *net, struct slot *slot)
+{
+    struct fabric_header header;
+    const uint8_t *data = slot->message + sizeof header;
+    memcpy(&header, slot->message, sizeof header);
+    char *at = net->arena + header.offset[0];
+    const bool kept = net->net.large < FABRIC_LOOSE;
+    if (kept)
+        net->loose[net->net.large++] = (struct loose){at, slot};
+    else
+        memcpy(at, data, header.bytes[0]);
+    store_rest(net->arena, &header, data + header.bytes[0]);
+    return kept;
+}
+
+static uint16_t loose_bytes(const struct loose *loose)
+{
+    return ((const struct fabric_header *)(const void *)loose->slot->message)->bytes[0];
+}
+
+const void *fabric_large_find(struct msg_net *net, const void *at, uint64_t bytes)
+{
+    const struct fabric_net *own = fabric_of(net);
+    for (uint32_t i = 0; i < net->large; i++)
+        if (own->loose[i].at == at && bytes <= loose_bytes(&own->loose[i]))
+            return own->loose[i].slot->message + sizeof(struct fabric_header);
+    return at;
+}
+
+void fabric_large_take(struct msg_net *net, const void *at)
+{
+    struct fabric_net *own = fabric_of(net);
+    for (uint32_t i = 0; i < net->large; i++)
+        if (own->loose[i].at == at) {
+            post(own, own->loose[i].slot);
+            own->loose[i] = own->loose[--net->large];
+            return;
+        }
+}
+
+// What the engine did not want yet.
+static void store_loose(struct fabric_net *net)
+{
+    for (uint32_t i = 0; i < net->net.large; i++) {
+        const struct loose *loose = &net->loose[i];
+        memcpy(loose->at, loose->slot->message + sizeof(struct fabric_header), loose_bytes(loose));
+        post(net, loose->slot);
+    }
+    net->net.large = 0;
+}
+
+// ---- Messages ----
 
 static void turn_away(struct fabric_net *net, const char *why)
 {
@@ -163,6 +263,10 @@ static bool take_in(struct fabric_net *net, struct slot *slot, size_t bytes)
     }
     if (header.kind == FABRIC_BYE)
         peer->bye = true;
+    if (header.kind == FABRIC_LARGE) {
+        net->net.puts++;
+        return keep_loose(net, slot);
+    }
     if (header.kind == FABRIC_PUT) {
         fabric_store(net->arena, &header, slot->message + sizeof header);
         net->net.puts++;
@@ -181,11 +285,16 @@ static struct slot *slot_of(struct operation *operation)
     return (struct slot *)(void *)operation;
 }
 
-static void sent(struct fabric_net *net, struct slot *slot)
+static void sent(struct fabric_net *net, struct slot *slot, int result)
 {
     struct fabric_peer *peer;
-    if (!fabric_peer_find(net, slot->operation.peer, &peer))
+    if (slot->waiter)
+        slot->waiter->finished = result;
+    if (!fabric_peer_find(net, slot->operation.peer, &peer)) {
         peer->sending--;
+        net->settling -= !peer->settled;
+        peer->settled = true;
+    }
     fabric_slot_give(net, slot);
 }
 
@@ -194,11 +303,14 @@ static void complete(struct fabric_net *net, const struct fi_cq_msg_entry *entry
     struct operation *operation = entry->op_context;
     switch (operation->kind) {
     case OPERATION_RECEIVE:
+        net->posted--;
+        net->settling -= !net->visited;
+        net->visited = true;
         if (!take_in(net, slot_of(operation), entry->len))
             post(net, slot_of(operation));
         break;
     case OPERATION_SEND:
-        sent(net, slot_of(operation));
+        sent(net, slot_of(operation), 1);
         break;
     case OPERATION_TRANSFER:
         fabric_transfer_done(net, (struct transfer *)(void *)operation, 0);
@@ -218,11 +330,12 @@ static void complete_badly(struct fabric_net *net)
     case OPERATION_RECEIVE:
         // Too long for any message of ours, or cut short: nobody has proven to have sent it.
         turn_away(net, fabric_error(entry.err));
+        net->posted--;
         post(net, slot_of(operation));
         break;
     case OPERATION_SEND:
         fabric_peer_lose(net, operation->peer, why);
-        sent(net, slot_of(operation));
+        sent(net, slot_of(operation), -ECONNRESET);
         break;
     case OPERATION_TRANSFER:
         fabric_transfer_done(net, (struct transfer *)(void *)operation, entry.err);
@@ -233,7 +346,11 @@ static void complete_badly(struct fabric_net *net)
 void fabric_slots_progress(struct fabric_net *net)
 {
     struct fi_cq_msg_entry entries[COMPLETIONS_A_LOOK];
+    if (net->net.large)
+        store_loose(net);
+    int64_t before = measure(net);
     ssize_t count = fi_cq_read(net->fabric.completions, entries, COMPLETIONS_A_LOOK);
+    measured(net, before);
     for (ssize_t i = 0; i < count; i++)
         complete(net, &entries[i]);
     if (count == -FI_EAVAIL)
@@ -244,34 +361,75 @@ void fabric_slots_progress(struct fabric_net *net)
 
 // ---- Opening ----
 
-int fabric_slots_open(struct fabric_net *net, uint64_t bytes)
+static uint64_t stride(uint64_t message_bytes)
 {
-    uint64_t count = bytes / sizeof(struct slot);
-    if (count < SLOTS_LEAST)
+    return (sizeof(struct slot) + message_bytes + 63) / 64 * 64;
+}
+
+// A message that may arrive: as large as leaves enough of them.
+static uint32_t receive_bytes(uint64_t block_bytes)
+{
+    const uint64_t overhead = stride(sizeof(struct fabric_header) + FABRIC_SLOT_BYTES);
+    uint64_t room = block_bytes / RECEIVING_GOOD, bytes = FABRIC_COPIED_BYTES;
+    while (2 * bytes <= FABRIC_LARGE_BYTES && 2 * bytes + overhead <= room)
+        bytes *= 2;
+    return (uint32_t)(sizeof(struct fabric_header) + FABRIC_SLOT_BYTES + bytes);
+}
+
+static struct slot *slot_at(const struct fabric_net *net, uint32_t i)
+{
+    uint64_t receiving = stride(net->receive_bytes), sending = stride(FABRIC_MESSAGE_BYTES);
+    uint64_t offset = i < net->receive_count
+                          ? i * receiving
+                          : net->receive_count * receiving + (i - net->receive_count) * sending;
+    return (struct slot *)(void *)(net->slots + offset);
+}
+
+static int allocate(struct fabric_net *net, uint64_t bytes)
+{
+    uint64_t receiving = bytes - bytes / 4, sending = bytes / 4;
+    net->receive_bytes = receive_bytes(receiving);
+    net->receive_count = (uint32_t)(receiving / stride(net->receive_bytes));
+    net->send_count = (uint32_t)(sending / stride(FABRIC_MESSAGE_BYTES));
+    if (net->receive_count + net->send_count < SLOTS_LEAST)
         return leat_fail(-EINVAL, "buffers for libfabric of %llu bytes: at least %llu",
                          (unsigned long long)bytes,
-                         (unsigned long long)(SLOTS_LEAST * sizeof(struct slot)));
-    net->slot_count = (uint32_t)count;
-    const uint32_t receiving = net->slot_count - net->slot_count / 4;
-    net->slots = aligned_alloc(64, (count * sizeof(struct slot) + 63) / 64 * 64);
+                         (unsigned long long)(SLOTS_LEAST * stride(FABRIC_MESSAGE_BYTES)));
+    uint64_t block = net->receive_count * stride(net->receive_bytes) +
+                     net->send_count * stride(FABRIC_MESSAGE_BYTES);
+    net->slots = aligned_alloc(64, block);
     if (!net->slots)
-        return leat_fail(-ENOMEM, "no memory for %u buffers for libfabric", net->slot_count);
-    memset(net->slots, 0, count * sizeof(struct slot));
-    net->net.queue_bytes = count * sizeof(struct slot);
-    if (fabric_registers_local(&net->fabric)) {
-        int error = fabric_register(&net->fabric, net->slots, count * sizeof(struct slot), false,
-                                    &net->slots_memory);
-        if (error)
-            return error;
-    }
-    for (uint32_t i = 0; i < net->slot_count; i++) {
-        if (i < receiving)
-            post(net, &net->slots[i]);
+        return leat_fail(-ENOMEM, "no memory for %u buffers for libfabric",
+                         net->receive_count + net->send_count);
+    memset(net->slots, 0, block);
+    net->net.queue_bytes = block;
+    return fabric_registers_local(&net->fabric)
+               ? fabric_register(&net->fabric, net->slots, block, false, &net->slots_memory)
+               : 0;
+}
+
+int fabric_slots_open(struct fabric_net *net, uint64_t bytes)
+{
+    int error = allocate(net, bytes);
+    if (error)
+        return error;
+    for (uint32_t i = 0; i < net->receive_count + net->send_count; i++) {
+        if (i < net->receive_count)
+            post(net, slot_at(net, i));
         else
-            fabric_slot_give(net, &net->slots[i]);
+            fabric_slot_give(net, slot_at(net, i));
     }
+    net->settling = 1;
+    int64_t before = measure(net);
     post_all(net);
+    measured(net, before);
     return 0;
+}
+
+void fabric_slots_forget(struct fabric_net *net)
+{
+    for (uint32_t i = 0; net->slots && i < net->send_count; i++)
+        slot_at(net, net->receive_count + i)->waiter = NULL;
 }
 
 void fabric_slots_close(struct fabric_net *net)

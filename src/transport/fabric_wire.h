@@ -17,24 +17,27 @@
 #include <string.h>
 
 #define FABRIC_COOKIE_BYTES  16
-#define FABRIC_PAYLOAD_BYTES (4096 + 128) /* a fragment in bulk and its slot */
+#define FABRIC_SLOT_BYTES    128   /* what comes with the bytes of a put, at most */
+#define FABRIC_COPIED_BYTES  4096  /* of a put, at most; beyond it see put_large */
+#define FABRIC_LARGE_BYTES   32768 /* of a large put, where buffers are as large */
+#define FABRIC_PAYLOAD_BYTES (FABRIC_COPIED_BYTES + FABRIC_SLOT_BYTES)
 
-/* BYE: nothing comes after it. */
-enum fabric_kind { FABRIC_PACKET = 1, FABRIC_PUT, FABRIC_BYE };
+/* BYE: nothing comes after it. LARGE: a put whose first piece may stay where it has arrived. */
+enum fabric_kind { FABRIC_PACKET = 1, FABRIC_PUT, FABRIC_BYE, FABRIC_LARGE };
 
 struct fabric_header {
     uint8_t cookie[FABRIC_COOKIE_BYTES];
     uint32_t rank; /* the sender's */
     uint16_t kind;
-    uint16_t pieces;    /* of a put: 1 or 2; of others 1 */
-    uint16_t bytes[2];  /* of the pieces, which follow */
-    uint32_t unused;    /* 0 */
-    uint64_t offset[2]; /* of a put's pieces, in the receiver's arena */
+    uint16_t pieces;    /* of a put: 1 or 2; of a large one: 2 or 3; of others 1 */
+    uint16_t bytes[3];  /* of the pieces, which follow */
+    uint16_t unused;    /* 0 */
+    uint64_t offset[3]; /* of a put's pieces, in the receiver's arena */
 };
 
 #define FABRIC_MESSAGE_BYTES (sizeof(struct fabric_header) + FABRIC_PAYLOAD_BYTES)
 
-_Static_assert(sizeof(struct fabric_header) == 48, "no padding travels");
+_Static_assert(sizeof(struct fabric_header) == 56, "no padding travels");
 
 /* The rank that a message says it is from, or -1: it is too short, or there is no such rank. */
 static inline int fabric_sender(const void *message, size_t bytes, int rank_count)
@@ -53,21 +56,23 @@ static inline const char *fabric_fault(const void *message, size_t bytes, uint64
 {
     struct fabric_header header;
     memcpy(&header, message, sizeof header);
-    if (header.pieces < 1 || header.pieces > 2)
+    if (header.pieces < 1 || header.pieces > (header.kind == FABRIC_LARGE ? 3 : 2))
         return "a message of no pieces, or of too many";
-    if (header.kind < FABRIC_PACKET || header.kind > FABRIC_BYE)
+    if (header.kind < FABRIC_PACKET || header.kind > FABRIC_LARGE)
         return "a message of an unknown kind";
     if (header.kind == FABRIC_PACKET &&
         (header.pieces != 1 || !header.bytes[0] || header.bytes[0] > MSG_PACKET_BYTES))
         return "a packet of a wrong size";
     if (header.kind == FABRIC_BYE && (header.pieces != 1 || header.bytes[0]))
         return "a good-bye with a payload";
+    if (header.kind == FABRIC_LARGE && header.pieces < 2)
+        return "a large put of one piece";
+    const bool put = header.kind == FABRIC_PUT || header.kind == FABRIC_LARGE;
     uint64_t total = sizeof header;
     for (int i = 0; i < header.pieces; i++) {
         total += header.bytes[i];
-        if (header.kind == FABRIC_PUT &&
-            (header.offset[i] < first || header.offset[i] > arena_bytes ||
-             header.bytes[i] > arena_bytes - header.offset[i]))
+        if (put && (header.offset[i] < first || header.offset[i] > arena_bytes ||
+                    header.bytes[i] > arena_bytes - header.offset[i]))
             return "a put outside the arena";
     }
     return total == bytes ? NULL : "a message of another length than it says";

@@ -240,6 +240,11 @@ static int play_talk(leat_job *job)
     for (int p = 0; p < stats.path_count; p++)
         if (stats.path[p].operations)
             tell("path %s\n", stats.path[p].path);
+    // A page is less than any provider takes, a gibibyte more.
+    bool plausible = stats.msg_provider_bytes >= 4096 && stats.msg_provider_bytes < 1ULL << 30;
+    tell("provider %s\n", plausible                   ? "took memory"
+                          : !stats.msg_provider_bytes ? "took none"
+                                                      : "took what cannot be");
     tell("talk %d: %s\n", error, error ? leat_error_detail() : "all right");
     return error != 0;
 }

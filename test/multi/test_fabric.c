@@ -45,12 +45,13 @@ static void start(struct started *ranks, const int *where, int count, const char
                                                .role = role});
 }
 
-static void finish_talk(struct started *ranks, int count)
+static void finish_talk(struct started *ranks, int count, const char *path, const char *provider)
 {
     for (int rank = 0; rank < count; rank++) {
         int status = root_finish(&ranks[rank]);
         root_expect(&ranks[rank], "talk 0: all right");
-        root_expect(&ranks[rank], "path fabric");
+        root_expect(&ranks[rank], path);
+        root_expect(&ranks[rank], provider);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
 }
@@ -61,7 +62,7 @@ static void test_messages_of_all_sizes_where_libfabric_is_required(void **state)
     need_fabric();
     static struct started ranks[4];
     start(ranks, NULL, 4, "require:fabric", "talk");
-    finish_talk(ranks, 4);
+    finish_talk(ranks, 4, "path fabric", "provider took memory");
 }
 
 static void test_messages_of_all_sizes_between_networks(void **state)
@@ -71,7 +72,15 @@ static void test_messages_of_all_sizes_between_networks(void **state)
     need_networks();
     static struct started ranks[4];
     start(ranks, (const int[]){0, 1, 1, 0}, 4, NULL, "talk");
-    finish_talk(ranks, 4);
+    finish_talk(ranks, 4, "path fabric", "provider took memory");
+}
+
+static void test_the_provider_takes_no_memory_where_there_is_none(void **state)
+{
+    (void)state;
+    static struct started ranks[2];
+    start(ranks, NULL, 2, "auto", "talk");
+    finish_talk(ranks, 2, "path shm", "provider took none");
 }
 
 static void test_ranks_of_two_networks_without_libfabric_are_told_so(void **state)
@@ -190,6 +199,7 @@ int main(int argc, char **argv)
     root_play_role(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_of_all_sizes_where_libfabric_is_required),
+        cmocka_unit_test(test_the_provider_takes_no_memory_where_there_is_none),
         cmocka_unit_test(test_messages_of_all_sizes_between_networks),
         cmocka_unit_test(test_ranks_of_two_networks_without_libfabric_are_told_so),
         cmocka_unit_test(test_a_rank_killed_in_the_other_network_is_named),

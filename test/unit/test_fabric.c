@@ -38,7 +38,9 @@ static size_t make(struct fabric_header header)
     memset(message, 0x5a, sizeof message);
     memcpy(message, &header, sizeof header);
     size_t bytes = sizeof header + header.bytes[0];
-    return header.pieces > 1 ? bytes + header.bytes[1] : bytes;
+    for (int i = 1; i < header.pieces && i < 3; i++)
+        bytes += header.bytes[i];
+    return bytes;
 }
 
 static void expect_fault(struct fabric_header header, const char *fault)
@@ -60,6 +62,11 @@ static void test_a_right_message_has_no_fault(void **state)
                                         .bytes = {4096, 40},
                                         .offset = {ARENA_FIRST, ARENA_BYTES - 40}},
                  NULL);
+    expect_fault((struct fabric_header){.kind = FABRIC_LARGE,
+                                        .pieces = 3,
+                                        .bytes = {4096, 40, 16},
+                                        .offset = {ARENA_FIRST, ARENA_FIRST, ARENA_BYTES - 16}},
+                 NULL);
 }
 
 static void test_who_it_is_from(void **state)
@@ -77,11 +84,15 @@ static void test_kinds_and_pieces_that_there_are_not(void **state)
 {
     (void)state;
     expect_fault((struct fabric_header){.kind = 0, .pieces = 1}, "a message of an unknown kind");
-    expect_fault((struct fabric_header){.kind = FABRIC_BYE + 1, .pieces = 1},
+    expect_fault((struct fabric_header){.kind = FABRIC_LARGE + 1, .pieces = 1},
                  "a message of an unknown kind");
     expect_fault((struct fabric_header){.kind = FABRIC_PUT, .pieces = 0},
                  "a message of no pieces, or of too many");
     expect_fault((struct fabric_header){.kind = FABRIC_PUT, .pieces = 3},
+                 "a message of no pieces, or of too many");
+    expect_fault((struct fabric_header){.kind = FABRIC_LARGE, .pieces = 1},
+                 "a large put of one piece");
+    expect_fault((struct fabric_header){.kind = FABRIC_LARGE, .pieces = 4},
                  "a message of no pieces, or of too many");
     expect_fault((struct fabric_header){.kind = FABRIC_PACKET, .pieces = 1, .bytes = {513}},
                  "a packet of a wrong size");

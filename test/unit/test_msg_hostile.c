@@ -369,7 +369,7 @@ static void test_a_copy_outlasts_its_sender(void **state)
     memcpy(packets_of_it[0].payload, &stage.token[1], 24);
     struct msg_net *net = stage.other[1];
     net->ops->queue_send(net, 0, &packets_of_it[0], sizeof packets_of_it[0].header + 24);
-    for (int n = 0; n < 3 && !msg_rendezvous_gets(msg_request_of(&request)); n++)
+    for (int n = 0; n < 3 && !msg_rendezvous_busy(msg_request_of(&request)); n++)
         msg_progress(stage.engine, stage.now_ns += 100);
     net->ops->queue_send(net, 0, &packets_of_it[1], sizeof packets_of_it[1].header);
     bool seen = false;
