@@ -27,7 +27,8 @@ import tempfile
 import time
 
 SIZES = "8,64,512,4096,16384,32768,65536,131072,262144,1048576,4194304"
-PORT = 47000
+PORT = 21000
+PORTS = 5
 ANSWER_S = 60
 FEW = 10
 LONGER = 4 # slices of fi_pingpong, since its connection takes some 50 ms, give or take one
@@ -104,14 +105,23 @@ class PingPong:
         self.iterations = {}
         self.once(8, 10)
 
+    def serve(self, command):
+        """A server that listens; a port may be somebody's, so several are tried."""
+        for _ in range(PORTS):
+            self.port += 1
+            server = subprocess.Popen(["taskset", "-c", "0", *command, "-B", str(self.port)],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            until = time.monotonic() + ANSWER_S
+            while server.poll() is None and time.monotonic() < until:
+                if listens(self.port):
+                    return server
+                os.sched_yield()
+            server.kill()
+        raise Absent("no server listens")
+
     def once(self, size, count):
         command = [*self.command, "-S", str(size), "-I", str(count)]
-        self.port += 1
-        server = subprocess.Popen(["taskset", "-c", "0", *command, "-B", str(self.port)],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + ANSWER_S
-        while not listens(self.port) and server.poll() is None and time.monotonic() < until:
-            os.sched_yield()
+        server = self.serve(command)
         client = subprocess.run(["taskset", "-c", "1", *command, "-P", str(self.port), "127.0.0.1"],
                                 text=True, capture_output=True, check=False, timeout=ANSWER_S)
         if client.returncode or server.wait(ANSWER_S):
