@@ -347,6 +347,7 @@ static int play_registered(struct rank_thread *self)
         error = one_step(&pair, step);
     if (!error)
         leat_proxy_drain(self->job);
+    close_pair(&pair);
     // The way back lands in memory of the library's, where kernels store.
     const uint64_t bytes = stats_of(self->job).proxy_bytes;
     return error ? error : bytes == 200 * HOME * sizeof(double) ? 0 : -EBADMSG;
@@ -360,8 +361,7 @@ static int play_network(struct rank_thread *self)
         error = open_pair(self, (enum leat_mode)mode, 2, false, &pair);
         for (int step = 0; !error && step < NETWORK_STEPS; step++)
             error = one_step(&pair, step);
-        if (!error)
-            close_pair(&pair);
+        close_pair(&pair);
     }
     const uint64_t bytes = stats_of(self->job).proxy_bytes;
     return error ? error : bytes == 5 * NETWORK_STEPS * 2ull * HOME * sizeof(double) ? 0 : -EBADMSG;
@@ -371,10 +371,9 @@ static int play_forbidden(struct rank_thread *self)
 {
     struct pair pair;
     int error = open_pair(self, LEAT_MODE_FUSED, 2, true, &pair);
-    return error == -EHOSTUNREACH &&
-                   strstr(leat_error_detail(), "LEAT_PATHS forbids the proxy") != NULL
-               ? 0
-               : -EBADMSG;
+    const bool named = strstr(leat_error_detail(), "LEAT_PATHS forbids the proxy") != NULL;
+    close_pair(&pair);
+    return error == -EHOSTUNREACH && named ? 0 : -EBADMSG;
 }
 
 static int play(const char *part)
@@ -429,12 +428,14 @@ static void test_registered_fields_have_no_way_without_it(void **state)
     assert_int_equal(launch("forbidden"), 0);
 }
 
+#ifndef __SANITIZE_THREAD__ // it does not see what libfabric orders
 static void test_every_mode_over_a_network(void **state)
 {
     (void)state;
     setenv("LEAT_PATHS", "require:fabric", 1);
     assert_int_equal(launch("network"), 0);
 }
+#endif
 
 int main(int argc, char **argv)
 {
@@ -449,7 +450,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_was_sent_arrives_though_its_sender_leaves),
         cmocka_unit_test(test_registered_fields_of_processes_are_carried),
         cmocka_unit_test(test_registered_fields_have_no_way_without_it),
+#ifndef __SANITIZE_THREAD__
         cmocka_unit_test(test_every_mode_over_a_network),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
