@@ -11,6 +11,7 @@
 #include "gpu_slice.h"
 #include "side_stream.h"
 
+#define LEAT_DEVICE_HOST_ONLY
 #include <leat/device.h>
 #include <leat/halo.h>
 

@@ -15,6 +15,7 @@
 
 #include "core/job.h"
 
+#define LEAT_DEVICE_HOST_ONLY
 #include <leat/device.h>
 
 #include <errno.h>

@@ -44,6 +44,8 @@ static long wakeup_futex(const void *word, int operation, uint32_t expected,
 #define leat_signal_raise wakeup_raise
 #define leat_signal_read  wakeup_read
 #define leat_signal_wait  wakeup_wait
+#define leat_signal_count wakeup_count
+#define leat_signal_watch wakeup_watch
 #define leat_wait_fail    wakeup_wait_fail
 #define leat_peer_fail    wakeup_peer_fail
 #define leat_rank_stopped wakeup_rank_stopped
