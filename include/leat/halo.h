@@ -210,8 +210,8 @@ typedef struct leat_field {
     /* Landing zones of the ghosts, 1 or 2 (0 is 1). With 2, forward exchanges land by turns in the
      * ghosts' own elements and as many elements behind the last (the region has room for both), and
      * a sender waits for who still reads the exchange before the last, not the last: nobody waits
-     * in a steady flow. For fields that only go forward. leat_halo_info_get tells where they are.
-     */
+     * in a steady flow, nor at the first: ghosts are the peers' from leat_halo_open on. For fields
+     * that only go forward. leat_halo_info_get tells where they are. */
     int zones;
 } leat_field;
 
