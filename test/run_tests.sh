@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs ctest in a build directory, then counts single cmocka tests and lists what was skipped.
 # usage: run_tests.sh BUILD_DIR [ctest arguments]
-# LEAT_TOTALS: file that gets one line "passed failed skipped"; LEAT_FAILURES: file that gets what
+# LEAT_TOTALS: file that gets one line "passed failed skipped"; FAILURES_FILE: file that gets what
 # failed, with the end of its output; JOBS: tests at a time.
 set -uo pipefail
 
@@ -42,8 +42,8 @@ append=()
 if [ -n "${LEAT_TOTALS:-}" ]; then
     append=(--append "$LEAT_TOTALS")
 fi
-if [ -n "${LEAT_FAILURES:-}" ]; then
-    append+=(--failures "$LEAT_FAILURES")
+if [ -n "${FAILURES_FILE:-}" ]; then
+    append+=(--failures "$FAILURES_FILE")
 fi
 echo
 python3 "$here/glue/summary.py" "$report" --may-skip "$here/may_skip.txt" "${append[@]}"
