@@ -13,6 +13,8 @@
 #ifndef LEAT_DEVICE_INLINE_H
 #define LEAT_DEVICE_INLINE_H
 
+#include <leat/device.h>
+
 #include <string.h>
 
 #ifdef __CUDACC__
