@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Particles that push each other apart, periodic in x; the whole loop is one kernel a rank:
-//     leat run -n 2 resident_particles       ranks are processes, on the CPU device
-//     LEAT_DEVICE=cuda resident_particles 2  ranks are threads, a GPU each (made by nvcc -x cu)
-// Those near a face are stored straight into the neighbour's memory. All ranks' energy has to stay.
+// Particles that push each other apart, periodic in x; the whole loop is one kernel a rank, and the
+// energy of all has to stay:
+//     leat run -n 2 resident_particles, or resident_particles 2 (threads; on GPUs by nvcc -x cu)
 #include "ranks.h"
 
 #include <math.h>
