@@ -12,7 +12,7 @@ enum { SIDE = 8, HOME = SIDE * SIDE * SIDE, EDGE = 2 * SIDE * SIDE, STEPS = 200 
 
 struct cube {
     char arrived[2][LEAT_SIGNAL_BYTES];             // from the lower, from the upper neighbour
-    double ghost[2][2][EDGE][3];                    // by turns, from the lower and the upper one
+    double ghost[2][2 * EDGE][3];                   // by turns, from the lower and the upper one
     double x[HOME][3], v[HOME][3], energy[2][HOME]; // in the first and in the last step
 };
 
@@ -47,9 +47,10 @@ LEAT_KERNEL(simulate, struct box)
             struct cube *theirs = (struct cube *)work->cube[1 + side];
             const double(*from)[3] = own->x + (side ? HOME - EDGE : 0);
             LEAT_FOR_EACH(i, 0, EDGE * 3, grid)
-            theirs->ghost[step % 2][1 - side][i / 3][i % 3] = from[i / 3][i % 3] + (i % 3  ? 0
-                                                                                    : side ? -SIDE
-                                                                                           : SIDE);
+            theirs->ghost[step % 2][(side ? 0 : EDGE) + i / 3][i % 3] =
+                from[i / 3][i % 3] + (i % 3  ? 0
+                                      : side ? -SIDE
+                                             : SIDE);
             leat_grid_signal(grid, (uint32_t)side, LEAT_SIGNAL_AT(theirs->arrived, 1 - side), step);
         }
         if (leat_signal_wait(grid, LEAT_SIGNAL_AT(own->arrived, 0), step, work->neighbour[0]) ||
@@ -60,8 +61,8 @@ LEAT_KERNEL(simulate, struct box)
             double force[3] = {0, 0, 0}, *energy = &own->energy[step > 1][i];
             *energy = 0;
             for (int j = 0; j < HOME + 2 * EDGE; j++) // ghosts of either side follow one another
-                *energy += push(own->x[i], j < HOME ? own->x[j] : own->ghost[step % 2][0][j - HOME],
-                                force);
+                *energy +=
+                    push(own->x[i], j < HOME ? own->x[j] : own->ghost[step % 2][j - HOME], force);
             for (int k = 0; k < 3; k++) {
                 const double middle = own->v[i][k] + DT / 2 * force[k];
                 own->v[i][k] += DT * force[k];
