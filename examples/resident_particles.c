@@ -46,11 +46,10 @@ LEAT_KERNEL(simulate, struct box)
         for (int side = 0; side < 2; side++) {
             struct cube *theirs = (struct cube *)work->cube[1 + side];
             const double(*from)[3] = own->x + (side ? HOME - EDGE : 0);
+            const double shift = side ? -SIDE : SIDE; // into the neighbour's frame
             LEAT_FOR_EACH(i, 0, EDGE * 3, grid)
             theirs->ghost[step % 2][(side ? 0 : EDGE) + i / 3][i % 3] =
-                from[i / 3][i % 3] + (i % 3  ? 0
-                                      : side ? -SIDE
-                                             : SIDE);
+                from[i / 3][i % 3] + (i % 3 ? 0 : shift);
             leat_grid_signal(grid, (uint32_t)side, LEAT_SIGNAL_AT(theirs->arrived, 1 - side), step);
         }
         if (leat_signal_wait(grid, LEAT_SIGNAL_AT(own->arrived, 0), step, work->neighbour[0]) ||
