@@ -149,14 +149,17 @@ static int attach_fields(struct leat_halo *halo, struct halo_peer *peer)
 }
 
 // The board of a rank that is reached by the network. All ranks have agreed since they wrote
-// theirs.
+// theirs, so what begins it, the signal that others wait for, is not looked at: it may be raised
+// now.
 static int copy_board(struct halo_peer *peer)
 {
-    struct board *copy = malloc(sizeof *copy);
+    const uint64_t begin = sizeof(struct leat_signal);
+    struct board *copy = calloc(1, sizeof *copy);
     if (!copy)
         return leat_fail(-ENOMEM, "no memory for a halo's board");
     peer->copy = copy;
-    int error = peer->board->transport->get(copy, peer->board, 0, sizeof *copy);
+    int error =
+        peer->board->transport->get((char *)copy + begin, peer->board, begin, sizeof *copy - begin);
     if (error)
         return leat_fail_in(error, "the halo's board");
     if (copy->pulse_count < 0 || copy->pulse_count > HALO_PULSES_MAX || copy->field_count < 1 ||
