@@ -42,18 +42,22 @@ static uint32_t *futex_word(struct leat_signal *signal)
     return halves + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 }
 
+static inline void wake_sleepers(struct leat_signal *signal)
+{
+    if (__atomic_load_n(&signal->sleepers, SIGNAL_ORDER_LOOK))
+        syscall(SYS_futex, futex_word(signal), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void leat_signal_raise(struct leat_signal *signal, uint64_t value)
 {
     __atomic_store_n(&signal->value, value, SIGNAL_ORDER_RAISE);
-    if (__atomic_load_n(&signal->sleepers, SIGNAL_ORDER_LOOK))
-        syscall(SYS_futex, futex_word(signal), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    wake_sleepers(signal);
 }
 
 void leat_signal_count(struct leat_signal *signal)
 {
     __atomic_add_fetch(&signal->value, 1, SIGNAL_ORDER_RAISE);
-    if (__atomic_load_n(&signal->sleepers, SIGNAL_ORDER_LOOK))
-        syscall(SYS_futex, futex_word(signal), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    wake_sleepers(signal);
 }
 
 static inline void relax(void)
