@@ -21,11 +21,6 @@ static void board_name(uint64_t sequence, char name[LEAT_REGION_NAME])
     snprintf(name, LEAT_REGION_NAME, "leat.halo.%llu", (unsigned long long)sequence);
 }
 
-static uint64_t lines(uint64_t bytes)
-{
-    return (bytes + LEAT_SIGNAL_BYTES - 1) / LEAT_SIGNAL_BYTES * LEAT_SIGNAL_BYTES;
-}
-
 static size_t signal_bytes(const struct leat_halo *halo)
 {
     return (size_t)halo->plan->pulse_count * (size_t)halo->field_count * BOARD_SIGNALS *
@@ -39,7 +34,7 @@ static uint64_t lay_out(const struct leat_halo *halo, uint64_t returned[LEAT_FIE
         bool comes_back = halo->field[f].given.element != LEAT_WORDS;
         returned[f] = at;
         if (comes_back)
-            at += lines((uint64_t)halo->send_total * halo->field[f].element_bytes);
+            at += halo_whole_lines((uint64_t)halo->send_total * halo->field[f].element_bytes);
     }
     return at;
 }

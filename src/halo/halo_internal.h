@@ -13,6 +13,12 @@
 
 #define HALO_PULSES_MAX 64 /* pulses of other pulses are kept as bits */
 
+/* So many bytes in whole lines. */
+static inline uint64_t halo_whole_lines(uint64_t bytes)
+{
+    return (bytes + LEAT_SIGNAL_BYTES - 1) / LEAT_SIGNAL_BYTES * LEAT_SIGNAL_BYTES;
+}
+
 struct board_field {
     uint32_t element, components, shifted, zones;
     int32_t acknowledged_by, unused;

@@ -61,11 +61,6 @@ bool halo_stores_to_all(const struct leat_halo *halo)
 
 // ---- posts ----
 
-static uint64_t lines(uint64_t bytes)
-{
-    return (bytes + LEAT_SIGNAL_BYTES - 1) / LEAT_SIGNAL_BYTES * LEAT_SIGNAL_BYTES;
-}
-
 static void word(struct leat_halo *halo, const struct halo_peer *peer, int p, int f, int q,
                  enum board_signal which)
 {
@@ -86,8 +81,8 @@ static uint64_t entries(struct leat_halo *halo, const struct halo_peer *peer, ui
     post->peer = peer->rank;
     post->to = to;
     post->bytes = bytes;
-    post->from_stride = lines(bytes);
-    return zones * lines(bytes);
+    post->from_stride = halo_whole_lines(bytes);
+    return zones * halo_whole_lines(bytes);
 }
 
 static uint64_t to_receiver(struct leat_halo *halo, int p, int f)
