@@ -78,12 +78,21 @@ typedef struct leat_signal leat_signal;
 
 #define LEAT_GRID_COUNTERS 8
 
+/* How a kernel writes down its first failure; leat_device_run reads it. */
+struct leat_device_failure {
+    uint32_t failed, ready;
+    int32_t code, pulse, peer;
+    uint32_t unused;
+    uint64_t wanted, seen;
+    const void *signal;
+};
+
 /* What a launch shares with its blocks. Filled by leat_device_run; its members are not the
  * caller's, but for those of the inline functions below. */
 typedef struct leat_kernel_call {
     void *job;
     uint64_t timeout_ns;
-    void *error, *report;
+    struct leat_device_failure *error, *report;
     leat_signal *gate;
     uint32_t *counters; /* [1 + LEAT_GRID_COUNTERS]: of leat_grid_sync, of leat_grid_signal */
 } leat_kernel_call;

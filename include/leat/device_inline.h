@@ -124,21 +124,12 @@ LEAT_DEVICE void leat_quiet(const leat_grid *grid)
 /* ---- What the rest stands on; not for the caller ------------------------------------------- */
 
 #ifdef __CUDA_ARCH__
-/* As the library writes down the first failure of a kernel (device/kernel.h). */
-struct leat_device_failure {
-    uint32_t failed, ready;
-    int32_t code, pulse, peer;
-    uint32_t unused;
-    uint64_t wanted, seen;
-    const void *signal;
-};
-
 static __device__ __forceinline__ void leat_device_fail(const leat_kernel_call *launch, int code,
                                                         int peer, const void *signal,
                                                         uint64_t wanted, uint64_t seen)
 {
-    struct leat_device_failure *report = (struct leat_device_failure *)launch->report;
-    if (atomicCAS(&((struct leat_device_failure *)launch->error)->failed, 0u, 1u) != 0u)
+    struct leat_device_failure *report = launch->report;
+    if (atomicCAS(&launch->error->failed, 0u, 1u) != 0u)
         return;
     report->code = code;
     report->pulse = -1;
@@ -161,7 +152,6 @@ static __device__ __forceinline__ int leat_device_await(const leat_kernel_call *
                                                         const leat_signal *signal,
                                                         uint64_t at_least, int peer)
 {
-    const struct leat_device_failure *error = (const struct leat_device_failure *)launch->error;
     uint64_t deadline = 0, seen;
     for (;;) {
         for (int poll = 0; poll < 64; poll++) {
@@ -179,7 +169,7 @@ static __device__ __forceinline__ int leat_device_await(const leat_kernel_call *
         uint32_t failed;
         asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];"
                      : "=r"(failed)
-                     : "l"(&error->failed)
+                     : "l"(&launch->error->failed)
                      : "memory");
         if (failed)
             return -125;

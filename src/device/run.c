@@ -12,6 +12,7 @@
 #include "device/ops.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,20 @@ struct meeting {
     struct leat_signal gate;
     uint32_t counters[1 + LEAT_GRID_COUNTERS];
 };
+
+/* A caller's kernel fills the one as the library's fill the other. */
+#define AS_K_ERROR(member)                                                                         \
+    _Static_assert(offsetof(struct leat_device_failure, member) ==                                 \
+                       offsetof(struct k_error, member),                                           \
+                   #member " lies elsewhere")
+AS_K_ERROR(failed);
+AS_K_ERROR(ready);
+AS_K_ERROR(code);
+AS_K_ERROR(peer);
+AS_K_ERROR(wanted);
+AS_K_ERROR(seen);
+AS_K_ERROR(signal);
+_Static_assert(sizeof(struct leat_device_failure) == sizeof(struct k_error), "one record");
 
 struct runs {
     struct job_child child; /* first */
@@ -150,7 +165,7 @@ static int run(struct runs *runs, const leat_kernel *kernel, const void *work,
     const leat_kernel_call launch = {.job = device->job,
                                      .timeout_ns = device->job->timeout_ns,
                                      .error = runs->error.address,
-                                     .report = runs->report,
+                                     .report = (void *)runs->report,
                                      .gate = &meeting->gate,
                                      .counters = meeting->counters};
     runs->last = kernel->name;
@@ -194,7 +209,7 @@ int leat_kernel_wait(const leat_kernel_call *launch, leat_signal *signal, uint64
     // Blocks that wait for one that waits for a peer must not be the first to give up.
     const struct k_wait wait = {.job = launch->job,
                                 .timeout_ns = launch->timeout_ns * (signal == launch->gate ? 2 : 1),
-                                .error = launch->error,
-                                .report = launch->report};
+                                .error = (void *)launch->error,
+                                .report = (void *)launch->report};
     return (int)k_signal_wait(&grid, &wait, signal, at_least, peer, -1);
 }
