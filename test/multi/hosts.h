@@ -10,6 +10,7 @@
 #ifndef LEAT_TEST_MULTI_HOSTS_H
 #define LEAT_TEST_MULTI_HOSTS_H
 
+#include "multi/namespace.h"
 #include "support/splitmix.h"
 
 #include <arpa/inet.h>
@@ -37,28 +38,12 @@ static bool hosts_are_there;
 
 /* ---- Namespaces ---- */
 
-// A process that has a network namespace of its own and does nothing in it.
+// A host's namespace; false where it is not permitted.
 static bool host_hold(int host)
 {
-    int ready[2];
-    char byte, path[64];
-    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (unshare(CLONE_NEWNET))
-            _exit(1);
-        if (write(ready[1], "r", 1) == 1)
-            while (pause())
-                ;
-        _exit(1);
-    }
-    close(ready[1]);
-    bool good = pid > 0 && read(ready[0], &byte, 1) == 1;
-    close(ready[0]);
-    if (!good && pid > 0)
-        waitpid(pid, NULL, 0);
-    if (!good)
+    char path[64];
+    pid_t pid = hold_network();
+    if (pid < 0)
         return false;
     host_holder[host] = pid;
     snprintf(path, sizeof path, "/proc/%d/ns/net", (int)pid);

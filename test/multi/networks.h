@@ -9,6 +9,8 @@
 #ifndef LEAT_TEST_MULTI_NETWORKS_H
 #define LEAT_TEST_MULTI_NETWORKS_H
 
+#include "multi/namespace.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -22,31 +24,6 @@
 
 static int network[2]; // descriptors of the namespaces
 static pid_t holder[2];
-
-// A process that has a network namespace of its own and does nothing in it; -1 where that is not
-// permitted.
-static pid_t hold_network(void)
-{
-    int ready[2];
-    char byte;
-    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (unshare(CLONE_NEWNET))
-            _exit(1);
-        if (write(ready[1], "r", 1) == 1)
-            while (pause())
-                ;
-        _exit(1);
-    }
-    close(ready[1]);
-    bool good = pid > 0 && read(ready[0], &byte, 1) == 1;
-    close(ready[0]);
-    if (!good && pid > 0)
-        waitpid(pid, NULL, 0);
-    return good ? pid : -1;
-}
 
 // Runs `ip` in a namespace; its exit status.
 static int run_ip(int where, const char *arguments)

@@ -12,37 +12,17 @@
 
 #include <cmocka.h>
 
-#include "multi/networks.h"
+#include "multi/fabric_job.h"
 #include "multi/ranks.h"
-#include "multi/root_job.h"
-#include "transport/fabric.h"
 
 #include <dirent.h>
 #include <leat/msg.h>
 #include <string.h>
 
-static void need_fabric(void)
-{
-    if (!fabric_absent())
-        return;
-    print_message("%s\n", fabric_absent());
-    skip();
-}
-
 static void start(struct started *ranks, const int *where, int count, const char *paths,
                   const char *role)
 {
-    int port = where ? 7900 : root_free_port();
-    for (int rank = 0; rank < count; rank++)
-        root_start(&ranks[rank],
-                   &(struct root_rank_options){.port = port,
-                                               .address = where ? "10.77.0.1" : NULL,
-                                               .network = where ? network[where[rank]] : 0,
-                                               .paths = paths,
-                                               .rank = rank,
-                                               .size = count,
-                                               .timeout_s = "20",
-                                               .role = role});
+    fabric_start(ranks, where, count, 7900, paths, "20", role);
 }
 
 static void finish_talk(struct started *ranks, int count, const char *path, const char *provider)

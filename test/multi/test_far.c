@@ -13,10 +13,8 @@
 #include <cmocka.h>
 
 #include "core/region.h"
-#include "multi/networks.h"
-#include "multi/root_job.h"
+#include "multi/fabric_job.h"
 #include "support/splitmix.h"
-#include "transport/fabric.h"
 #include "transport/far.h"
 
 #include <string.h>
@@ -207,29 +205,11 @@ static void play_role(int argc, char **argv)
 
 // ---- The tests ----
 
-static void need_fabric(void)
-{
-    if (!fabric_absent())
-        return;
-    print_message("%s\n", fabric_absent());
-    skip();
-}
-
 // `where` NULL: on this host.
 static void start(struct started *ranks, const int *where, int count, const char *timeout_s,
                   const char *role)
 {
-    int port = where ? 7950 : root_free_port();
-    for (int rank = 0; rank < count; rank++)
-        root_start(&ranks[rank],
-                   &(struct root_rank_options){.port = port,
-                                               .address = where ? "10.77.0.1" : NULL,
-                                               .network = where ? network[where[rank]] : 0,
-                                               .paths = where ? NULL : "require:fabric",
-                                               .rank = rank,
-                                               .size = count,
-                                               .timeout_s = timeout_s,
-                                               .role = role});
+    fabric_start(ranks, where, count, 7950, where ? NULL : "require:fabric", timeout_s, role);
 }
 
 static void run(const int *where, int count, const char *role)

@@ -13,11 +13,9 @@
 
 #include <cmocka.h>
 
-#include "multi/networks.h"
-#include "multi/root_job.h"
+#include "multi/fabric_job.h"
 #include "core/job.h"
 #include "support/splitmix.h"
-#include "transport/fabric.h"
 
 #include <errno.h>
 #include <leat/halo.h>
@@ -384,29 +382,11 @@ static void play_role(int argc, char **argv)
 
 // ---- The tests ----
 
-static void need_fabric(void)
-{
-    if (!fabric_absent())
-        return;
-    print_message("%s\n", fabric_absent());
-    skip();
-}
-
 // `where` NULL: on this host.
 static void start(struct started *ranks, const int *where, int count, const char *timeout_s,
                   const char *role)
 {
-    int port = where ? 7960 : root_free_port();
-    for (int rank = 0; rank < count; rank++)
-        root_start(&ranks[rank],
-                   &(struct root_rank_options){.port = port,
-                                               .address = where ? "10.77.0.1" : NULL,
-                                               .network = where ? network[where[rank]] : 0,
-                                               .paths = where ? NULL : "require:fabric",
-                                               .rank = rank,
-                                               .size = count,
-                                               .timeout_s = timeout_s,
-                                               .role = role});
+    fabric_start(ranks, where, count, 7960, where ? NULL : "require:fabric", timeout_s, role);
 }
 
 static void run(const int *where, int count, const char *role)
