@@ -33,7 +33,24 @@ struct fake_endpoint {
     bool has_failed;
     uint32_t refused; /* sends to be refused with -FI_EAGAIN */
     uint64_t named;
+    struct fi_info info;
+    struct fi_fabric_attr provider;
+    struct fi_domain_attr domain;
 };
+
+/* What the fuzzer gives. */
+struct fake_input {
+    const uint8_t *data;
+    size_t left;
+};
+
+static inline uint64_t fake_take(struct fake_input *input, int bytes)
+{
+    uint64_t value = 0;
+    for (; bytes && input->left; bytes--, input->left--)
+        value = value << 8 | *input->data++;
+    return value;
+}
 
 static inline void fake_demand(bool holds)
 {
@@ -124,9 +141,10 @@ static int fake_name(fid_t fid, void *addr, size_t *addrlen)
     return 0;
 }
 
-static inline void fake_open(struct fake_endpoint *fake, struct fabric *fabric,
-                             struct fi_info *info)
+/* Calls itself the provider "net". */
+static inline void fake_open(struct fake_endpoint *fake, struct fabric *fabric)
 {
+    static char name[] = "net";
     static struct fi_ops_msg messages = {
         .size = sizeof messages, .recv = fake_recv, .send = fake_send, .sendmsg = fake_sendmsg};
     static struct fi_ops_cm names = {.size = sizeof names, .getname = fake_name};
@@ -134,12 +152,15 @@ static inline void fake_open(struct fake_endpoint *fake, struct fabric *fabric,
         .size = sizeof completions, .read = fake_read, .readerr = fake_readerr};
     static struct fi_ops_av addresses = {.size = sizeof addresses, .insert = fake_insert};
     memset(fake, 0, sizeof *fake);
+    fake->provider.prov_name = name;
+    fake->info.fabric_attr = &fake->provider;
+    fake->info.domain_attr = &fake->domain;
     fake->endpoint.fid.context = fake->queue.fid.context = fake->table.fid.context = fake;
     fake->endpoint.msg = &messages;
     fake->endpoint.cm = &names;
     fake->queue.ops = &completions;
     fake->table.ops = &addresses;
-    *fabric = (struct fabric){.info = info,
+    *fabric = (struct fabric){.info = &fake->info,
                               .addresses = &fake->table,
                               .completions = &fake->queue,
                               .endpoint = &fake->endpoint,

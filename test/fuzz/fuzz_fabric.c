@@ -25,72 +25,47 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 enum { RANKS = 5, STEPS = 200, ARENA_FIRST = 512, ARENA_BYTES = 16384, BUFFERS_BYTES = 128 << 10 };
 
-static void demand(bool holds)
-{
-    fake_demand(holds);
-}
-
-struct input {
-    const uint8_t *data;
-    size_t left;
-};
-
-static uint64_t take(struct input *input, int bytes)
-{
-    uint64_t value = 0;
-    for (; bytes && input->left; bytes--, input->left--)
-        value = value << 8 | *input->data++;
-    return value;
-}
-
 struct target {
     leat_job *jobs[RANKS];
     struct fake_endpoint fake;
-    struct fi_fabric_attr provider;
-    struct fi_info info;
-    struct fi_domain_attr domain;
     struct fabric_net net;
     struct fabric_peer honest[RANKS]; // cookies
 };
 
 static void begin(struct target *target)
 {
-    static char name[] = "net";
     const leat_options options = {
         .size = sizeof options, .thread_ranks = RANKS, .arena_bytes = 16 << 20};
-    demand(leat_open(&options, target->jobs) == 0);
+    fake_demand(leat_open(&options, target->jobs) == 0);
     struct fabric_net *net = &target->net;
     net->job = target->jobs[0];
     net->job->config.log_level = -1;
     net->net.rank_count = RANKS;
     net->arena = malloc(ARENA_BYTES);
-    demand(net->arena != NULL);
+    fake_demand(net->arena != NULL);
     memset(net->arena, 0x5a, ARENA_BYTES);
     net->arena_first = ARENA_FIRST;
     net->arena_bytes = ARENA_BYTES;
-    target->provider.prov_name = name;
-    target->info.fabric_attr = &target->provider;
-    target->info.domain_attr = &target->domain;
-    fake_open(&target->fake, &net->fabric, &target->info);
-    demand(fabric_peers_open(net) == 0);
-    demand(fabric_slots_open(net, BUFFERS_BYTES) == 0);
+    fake_open(&target->fake, &net->fabric);
+    fake_demand(fabric_peers_open(net) == 0);
+    fake_demand(fabric_slots_open(net, BUFFERS_BYTES) == 0);
     net->visited = true; // nothing is measured
     net->settling = 0;
     for (int rank = 0; rank < RANKS; rank++) {
         struct fabric_peer *peer;
-        demand(fabric_peer_find(net, rank, &peer) == 0);
+        fake_demand(fabric_peer_find(net, rank, &peer) == 0);
         target->honest[rank] = *peer;
     }
     // As it is before anybody has spoken.
     fabric_peers_close(net);
     net->peer_count = 0;
-    demand(fabric_peers_open(net) == 0);
+    fake_demand(fabric_peers_open(net) == 0);
 }
 
 static void end(struct target *target)
 {
     for (int i = 0; i < ARENA_FIRST; i++)
-        demand(target->net.arena[i] == 0x5a);
+        fake_demand(target->net.arena[i] == 0x5a);
     fabric_slots_close(&target->net);
     fabric_peers_close(&target->net);
     free(target->net.arena);
@@ -100,29 +75,29 @@ static void end(struct target *target)
 
 // ---- Arrival ----
 
-static uint64_t near(struct input *input, uint64_t value)
+static uint64_t near(struct fake_input *input, uint64_t value)
 {
-    uint64_t how = take(input, 1);
-    return how & 1 ? value : how & 2 ? value + (how >> 2) - 32 : take(input, 8);
+    uint64_t how = fake_take(input, 1);
+    return how & 1 ? value : how & 2 ? value + (how >> 2) - 32 : fake_take(input, 8);
 }
 
-static void say_raw(struct target *target, struct input *input)
+static void say_raw(struct target *target, struct fake_input *input)
 {
     uint8_t bytes[300];
-    size_t count = take(input, 1);
+    size_t count = fake_take(input, 1);
     for (size_t i = 0; i < count; i++)
-        bytes[i] = (uint8_t)take(input, 1);
+        bytes[i] = (uint8_t)fake_take(input, 1);
     fake_arrive(&target->fake, bytes, count);
 }
 
-static void say_nearly(struct target *target, struct input *input)
+static void say_nearly(struct target *target, struct fake_input *input)
 {
     static uint8_t message[FABRIC_MESSAGE_BYTES + 64];
-    uint64_t how = take(input, 1);
+    uint64_t how = fake_take(input, 1);
     int rank = 1 + (int)(how % (RANKS - 1));
     struct fabric_header header = {.rank = (uint32_t)rank,
                                    .kind = (uint16_t)(1 + (how >> 2) % 4),
-                                   .pieces = (uint16_t)(how & 128 ? take(input, 1) : 1)};
+                                   .pieces = (uint16_t)(how & 128 ? fake_take(input, 1) : 1)};
     memcpy(header.cookie, target->honest[rank].from, sizeof header.cookie);
     header.bytes[0] = header.kind == FABRIC_BYE ? 0 : (uint16_t)near(input, 64);
     header.offset[0] = near(input, ARENA_FIRST);
@@ -139,21 +114,21 @@ static void say_nearly(struct target *target, struct input *input)
     }
     if (how & 64)
         bytes = near(input, bytes);
-    if (take(input, 1) == 255)
-        header.cookie[take(input, 1) % FABRIC_COOKIE_BYTES] ^= 1;
-    memset(message, (int)take(input, 1), sizeof message);
+    if (fake_take(input, 1) == 255)
+        header.cookie[fake_take(input, 1) % FABRIC_COOKIE_BYTES] ^= 1;
+    memset(message, (int)fake_take(input, 1), sizeof message);
     memcpy(message, &header, sizeof header);
     fake_arrive(&target->fake, message, bytes < sizeof message ? bytes : sizeof message);
 }
 
 // ---- What the engine does ----
 
-static void send_some(struct target *target, struct input *input)
+static void send_some(struct target *target, struct fake_input *input)
 {
     struct fabric_net *net = &target->net;
     struct fabric_peer *peer;
-    int rank = 1 + (int)(take(input, 1) % (RANKS - 1));
-    demand(fabric_peer_find(net, rank, &peer) == 0);
+    int rank = 1 + (int)(fake_take(input, 1) % (RANKS - 1));
+    fake_demand(fabric_peer_find(net, rank, &peer) == 0);
     if (peer->state == FABRIC_PEER_LOST)
         return;
     peer->settled = true;
@@ -161,7 +136,7 @@ static void send_some(struct target *target, struct input *input)
     if (!slot)
         return;
     slot->bytes = sizeof(struct fabric_header);
-    target->fake.refused = take(input, 1) == 0;
+    target->fake.refused = fake_take(input, 1) == 0;
     (void)fabric_slot_send(net, peer, slot, false);
 }
 
@@ -188,28 +163,28 @@ static void take_out(struct target *target)
     uint32_t bytes = slot->bytes - (uint32_t)sizeof(struct fabric_header);
     struct fabric_header header;
     memcpy(&header, slot->message, sizeof header);
-    demand(bytes > 0 && bytes <= MSG_PACKET_BYTES && header.kind == FABRIC_PACKET);
-    demand(header.rank > 0 && header.rank < RANKS);
-    demand(!memcmp(header.cookie, target->honest[header.rank].from, sizeof header.cookie));
+    fake_demand(bytes > 0 && bytes <= MSG_PACKET_BYTES && header.kind == FABRIC_PACKET);
+    fake_demand(header.rank > 0 && header.rank < RANKS);
+    fake_demand(!memcmp(header.cookie, target->honest[header.rank].from, sizeof header.cookie));
     net->arrived.first = slot->next;
     slot->next = net->idle_slots;
     net->idle_slots = slot;
 }
 
-static void read_card(struct target *target, struct input *input)
+static void read_card(struct target *target, struct fake_input *input)
 {
     char card[LEAT_CARD_BYTES];
     fi_addr_t address;
-    size_t count = take(input, 1), used = 0;
+    size_t count = fake_take(input, 1), used = 0;
     if (count & 1)
         used = (size_t)snprintf(card, sizeof card, "leat-fabric net ");
     for (count /= 2; count && used < sizeof card - 1; count--) {
-        uint8_t byte = (uint8_t)take(input, 1);
+        uint8_t byte = (uint8_t)fake_take(input, 1);
         card[used++] = (char)(byte ? byte : 'a');
     }
     card[used] = 0;
     if (fabric_meet(&target->net.fabric, card, &address))
-        demand(*leat_error_detail() != 0);
+        fake_demand(*leat_error_detail() != 0);
 }
 
 static void check_slots(struct target *target)
@@ -222,12 +197,12 @@ static void check_slots(struct target *target)
         count++;
     for (const struct slot *slot = net->arrived.first; slot; slot = slot->next)
         count++;
-    demand(count == net->receive_count + net->send_count); // none is lost, none is there twice
+    fake_demand(count == net->receive_count + net->send_count); // none is lost, none is there twice
 }
 
-static void one_step(struct target *target, struct input *input)
+static void one_step(struct target *target, struct fake_input *input)
 {
-    uint64_t how = take(input, 1);
+    uint64_t how = fake_take(input, 1);
     switch (how % 8) {
     case 0:
         say_raw(target, input);
@@ -258,17 +233,17 @@ static void one_step(struct target *target, struct input *input)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input input = {data, size};
+    struct fake_input input = {data, size};
     if (fabric_absent()) // its words for errors are wanted
         return 0;
     struct target *target = calloc(1, sizeof *target);
-    demand(target != NULL);
+    fake_demand(target != NULL);
     begin(target);
     for (int n = 0; n < STEPS && input.left; n++)
         one_step(target, &input);
     for (int n = 0; n < 2 * FAKE_MOST; n++)
         fabric_slots_progress(&target->net);
-    demand(target->fake.done_count == 0 && !target->fake.has_failed);
+    fake_demand(target->fake.done_count == 0 && !target->fake.has_failed);
     check_slots(target);
     end(target);
     free(target);

@@ -25,30 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 enum { RANKS = 5, STEPS = 200, REGION_BYTES = 4096, OPERATIONS = 12, MOST_BYTES = 200000 };
 
-static void demand(bool holds)
-{
-    fake_demand(holds);
-}
-
-struct input {
-    const uint8_t *data;
-    size_t left;
-};
-
-static uint64_t take(struct input *input, int bytes)
-{
-    uint64_t value = 0;
-    for (; bytes && input->left; bytes--, input->left--)
-        value = value << 8 | *input->data++;
-    return value;
-}
-
 struct target {
     leat_job *jobs[RANKS];
     struct fake_endpoint fake;
-    struct fi_fabric_attr provider;
-    struct fi_info info;
-    struct fi_domain_attr domain;
     struct far far;
     uint8_t cookie[RANKS][FAR_COOKIE_BYTES];
     leat_region *region[2];
@@ -63,10 +42,10 @@ static void make_regions(struct target *target)
     leat_job *job = target->jobs[0];
     leat_region_options options = {.size = sizeof options, .bytes = REGION_BYTES, .name = "named"};
     target->memory = calloc(1, REGION_BYTES);
-    demand(target->memory && !leat_region_alloc(job, &options, &target->region[0]));
+    fake_demand(target->memory && !leat_region_alloc(job, &options, &target->region[0]));
     options.name = NULL;
     options.address = target->memory;
-    demand(!leat_region_register(job, &options, &target->region[1]));
+    fake_demand(!leat_region_register(job, &options, &target->region[1]));
     for (int i = 0; i < 2; i++)
         target->key[i] = leat_region_key(target->region[i]);
 }
@@ -75,7 +54,7 @@ static void make_slots(struct far *far)
 {
     const size_t count = FAR_RECEIVING + FAR_SENDING;
     far->slots = aligned_alloc(64, (count * sizeof(struct far_slot) + 63) / 64 * 64);
-    demand(far->slots != NULL);
+    fake_demand(far->slots != NULL);
     for (size_t i = 0; i < count; i++) {
         struct far_slot *slot = &far->slots[i];
         slot->sends = i >= FAR_RECEIVING;
@@ -86,27 +65,23 @@ static void make_slots(struct far *far)
 
 static void begin(struct target *target)
 {
-    static char name[] = "net";
     const leat_options options = {
         .size = sizeof options, .thread_ranks = RANKS, .arena_bytes = 16 << 20};
-    demand(leat_open(&options, target->jobs) == 0);
+    fake_demand(leat_open(&options, target->jobs) == 0);
     make_regions(target);
     struct far *far = &target->far;
     far->job = target->jobs[0];
     far->job->config.log_level = -1;
-    target->provider.prov_name = name;
-    target->info.fabric_attr = &target->provider;
-    target->info.domain_attr = &target->domain;
-    fake_open(&target->fake, &far->fabric, &target->info);
+    fake_open(&target->fake, &far->fabric);
     pthread_mutex_init(&far->lock, NULL);
     pthread_cond_init(&far->changed, NULL);
     far->wake_fd = -1;
     far->peer = calloc(RANKS, sizeof(struct far_peer *));
-    demand(far->peer != NULL);
+    fake_demand(far->peer != NULL);
     make_slots(far);
     for (int rank = 1; rank < RANKS; rank++) {
         struct far_peer *peer;
-        demand(far_peer_find(far, rank, &peer) == 0);
+        fake_demand(far_peer_find(far, rank, &peer) == 0);
         memcpy(target->cookie[rank], peer->from, FAR_COOKIE_BYTES);
     }
     far_progress(far);
@@ -118,7 +93,7 @@ static void end(struct target *target)
     for (int rank = 1; rank < RANKS; rank++)
         far_peer_lose(far, far->peer[rank], "was lost: the test is over");
     for (int i = 0; i < OPERATIONS; i++) {
-        demand(!target->begun[i] || far_finished(&target->operation[i]));
+        fake_demand(!target->begun[i] || far_finished(&target->operation[i]));
         free(target->operation[i].local);
     }
     far_peers_free(far);
@@ -134,24 +109,24 @@ static void end(struct target *target)
 
 // ---- Arrival ----
 
-static uint64_t near(struct input *input, uint64_t value)
+static uint64_t near(struct fake_input *input, uint64_t value)
 {
-    uint64_t how = take(input, 1);
-    return how & 1 ? value : how & 2 ? value + (how >> 2) - 32 : take(input, 8);
+    uint64_t how = fake_take(input, 1);
+    return how & 1 ? value : how & 2 ? value + (how >> 2) - 32 : fake_take(input, 8);
 }
 
-static void say_raw(struct target *target, struct input *input)
+static void say_raw(struct target *target, struct fake_input *input)
 {
     uint8_t bytes[300];
-    size_t count = take(input, 1);
+    size_t count = fake_take(input, 1);
     for (size_t i = 0; i < count; i++)
-        bytes[i] = (uint8_t)take(input, 1);
+        bytes[i] = (uint8_t)fake_take(input, 1);
     fake_arrive(&target->fake, bytes, count);
 }
 
-static struct region_key some_key(struct target *target, struct input *input)
+static struct region_key some_key(struct target *target, struct fake_input *input)
 {
-    uint64_t how = take(input, 1);
+    uint64_t how = fake_take(input, 1);
     struct region_key key = target->key[how & 1];
     if (how & 2)
         key.slot = (uint32_t)near(input, key.slot);
@@ -163,67 +138,67 @@ static struct region_key some_key(struct target *target, struct input *input)
 }
 
 // What a message of the kind has behind its header.
-static size_t fill(struct target *target, struct input *input, uint16_t kind, uint8_t *payload)
+static size_t fill(struct target *target, struct fake_input *input, uint16_t kind, uint8_t *payload)
 {
-    memset(payload, (int)take(input, 1), 1024);
+    memset(payload, (int)fake_take(input, 1), 1024);
     if (kind == FAR_HELLO) {
         struct far_hello hello = {0};
-        snprintf(hello.build, sizeof hello.build, "%s%s", take(input, 1) ? "" : "x",
+        snprintf(hello.build, sizeof hello.build, "%s%s", fake_take(input, 1) ? "" : "x",
                  leat_build_id());
         snprintf(hello.card, sizeof hello.card, "leat-fabric net %s",
-                 take(input, 1) ? "03030303030303030303030303030303" : "0");
+                 fake_take(input, 1) ? "03030303030303030303030303030303" : "0");
         memcpy(payload, &hello, sizeof hello);
         return sizeof hello;
     }
     if (kind == FAR_FIND) {
         struct far_name name = {.name = "named"};
-        name.name[take(input, 1) % 8] = (char)take(input, 1);
+        name.name[fake_take(input, 1) % 8] = (char)fake_take(input, 1);
         memcpy(payload, &name, sizeof name);
         return sizeof name;
     }
     if (kind == FAR_SUM || kind == FAR_ANSWER) {
-        memset(payload, (int)take(input, 1), sizeof(struct reduce_side));
+        memset(payload, (int)fake_take(input, 1), sizeof(struct reduce_side));
         return sizeof(struct reduce_side);
     }
     (void)target;
     return kind == FAR_PUT || kind == FAR_DATA ? near(input, 64) % FAR_PAYLOAD_BYTES : 0;
 }
 
-static void say_nearly(struct target *target, struct input *input)
+static void say_nearly(struct target *target, struct fake_input *input)
 {
     static uint8_t message[FAR_MESSAGE_BYTES];
-    uint64_t how = take(input, 1);
+    uint64_t how = fake_take(input, 1);
     int rank = 1 + (int)(how % (RANKS - 1));
     struct far_header header = {.rank = (uint32_t)rank,
                                 .kind = (uint16_t)(1 + (how >> 2) % FAR_KINDS)};
     memcpy(header.cookie, target->cookie[rank], sizeof header.cookie);
     size_t bytes = fill(target, input, header.kind, message + sizeof header);
     header.bytes = (uint32_t)(how & 128 ? near(input, bytes) : bytes);
-    header.flags = header.kind == FAR_PUT ? (uint16_t)(take(input, 1) & 15) : 0;
+    header.flags = header.kind == FAR_PUT ? (uint16_t)(fake_take(input, 1) & 15) : 0;
     header.key = some_key(target, input);
     header.signal = some_key(target, input);
     header.offset = near(input, header.kind == FAR_PUT ? REGION_BYTES - bytes : 0);
     header.value = near(input, 8);
     header.signal_offset = near(input, 0);
-    header.error = how & 64 ? (int32_t)take(input, 1) - 128 : 0;
-    header.id = near(input, 1 + take(input, 1) % (OPERATIONS + 1));
+    header.error = how & 64 ? (int32_t)fake_take(input, 1) - 128 : 0;
+    header.id = near(input, 1 + fake_take(input, 1) % (OPERATIONS + 1));
     memcpy(message, &header, sizeof header);
     fake_arrive(&target->fake, message, sizeof header + bytes);
 }
 
 // ---- Operations ----
 
-static void begin_some(struct target *target, struct input *input)
+static void begin_some(struct target *target, struct fake_input *input)
 {
     static const enum far_verb verbs[] = {FAR_DO_GET, FAR_DO_PUT, FAR_DO_FIND, FAR_DO_LOOK,
                                           FAR_DO_BYE};
-    uint64_t how = take(input, 1);
+    uint64_t how = fake_take(input, 1);
     int i = (int)(how % OPERATIONS), rank = 1 + (int)(how / OPERATIONS % (RANKS - 1));
     struct far_operation *operation = &target->operation[i];
     if (target->begun[i] && !far_finished(operation))
         return;
     free(operation->local);
-    uint64_t kind = take(input, 1), bytes = near(input, 100) % MOST_BYTES;
+    uint64_t kind = fake_take(input, 1), bytes = near(input, 100) % MOST_BYTES;
     *operation = (struct far_operation){.verb = verbs[kind % 5],
                                         .rank = rank,
                                         .key = target->key[0],
@@ -232,7 +207,7 @@ static void begin_some(struct target *target, struct input *input)
     if (kind % 5 < 2) {
         operation->bytes = bytes;
         operation->local = calloc(1, bytes ? bytes : 1);
-        demand(operation->local != NULL);
+        fake_demand(operation->local != NULL);
     }
     target->begun[i] = !far_begin(target->jobs[0], operation);
 }
@@ -244,12 +219,12 @@ static void check_slots(const struct target *target)
         count++;
     for (const struct far_slot *slot = target->far.idle_slots; slot; slot = slot->next)
         count++;
-    demand(count == FAR_RECEIVING + FAR_SENDING);
+    fake_demand(count == FAR_RECEIVING + FAR_SENDING);
 }
 
-static void one_step(struct target *target, struct input *input)
+static void one_step(struct target *target, struct fake_input *input)
 {
-    uint64_t how = take(input, 1);
+    uint64_t how = fake_take(input, 1);
     switch (how % 8) {
     case 0:
         say_raw(target, input);
@@ -277,18 +252,18 @@ static void one_step(struct target *target, struct input *input)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input input = {data, size};
+    struct fake_input input = {data, size};
     if (fabric_absent()) // its words for errors are wanted
         return 0;
     struct target *target = calloc(1, sizeof *target);
-    demand(target != NULL);
+    fake_demand(target != NULL);
     begin(target);
     target->jobs[0]->far = &target->far;
     for (int n = 0; n < STEPS && input.left; n++)
         one_step(target, &input);
     for (int n = 0; n < 2 * FAKE_MOST; n++)
         far_progress(&target->far);
-    demand(target->fake.done_count == 0 && !target->fake.has_failed);
+    fake_demand(target->fake.done_count == 0 && !target->fake.has_failed);
     check_slots(target);
     target->jobs[0]->far = NULL;
     end(target);
