@@ -47,9 +47,9 @@ struct copies_ops {
      * calling thread). */
     int (*alloc)(struct device *device, int gpu, uint64_t bytes, void **address);
     void (*free)(struct device *device, void *address, uint64_t bytes);
-    /* The calling thread's lane; `marks` events. Also places the thread near the GPU (hwloc), where
-     * that is known. */
-    int (*open)(struct device *device, int gpu, int marks, struct copies_lane **lane);
+    /* A lane for one thread at a time; `marks` events. With `place` the calling thread is placed
+     * near the GPU, where that is known. */
+    int (*open)(struct device *device, int gpu, int marks, bool place, struct copies_lane **lane);
     void (*close)(struct copies_lane *lane);
     /* Enqueues. */
     int (*copy)(struct copies_lane *lane, void *to, const void *from, uint64_t bytes);
@@ -61,6 +61,10 @@ struct copies_ops {
     int (*mark)(struct copies_lane *lane, int mark);
     /* 1 it has passed, 0 not yet (only without `wait`), a negative errno where copies failed. */
     int (*passed)(struct copies_lane *lane, int mark, bool wait);
+    /* Around what a thread of the caller's does with a lane: what it has chosen for itself (CUDA's
+     * current GPU) is afterwards as it was. NULL: there is nothing of the kind. */
+    int (*enter)(void);
+    void (*leave)(int before);
     /* Makes pages of a mapping of a file reachable for copies, reading only. -ENOTSUP, -ENOMEM. */
     int (*pin)(struct device *device, void *address, uint64_t bytes);
     void (*unpin)(struct device *device, void *address, uint64_t bytes);

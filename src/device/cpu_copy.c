@@ -45,8 +45,10 @@ static void host_free(struct device *device, void *address, uint64_t bytes)
     free(address);
 }
 
-static int host_open(struct device *device, int gpu, int marks, struct copies_lane **lane)
+static int host_open(struct device *device, int gpu, int marks, bool place,
+                     struct copies_lane **lane)
 {
+    (void)place;
     (void)gpu;
     (void)marks;
     struct copies_lane *made = malloc(sizeof *made);

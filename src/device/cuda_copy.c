@@ -156,7 +156,8 @@ static void cuda_close(struct copies_lane *lane)
     free(lane);
 }
 
-static int cuda_open(struct device *base, int gpu, int marks, struct copies_lane **opened)
+static int cuda_open(struct device *base, int gpu, int marks, bool near,
+                     struct copies_lane **opened)
 {
     struct copies_lane *lane = calloc(1, sizeof *lane + (size_t)marks * sizeof lane->mark[0]);
     int lowest = 0, highest = 0;
@@ -167,7 +168,8 @@ static int cuda_open(struct device *base, int gpu, int marks, struct copies_lane
     lane->mark_count = marks;
     int error = gpu < 0 ? 0 : use(lane);
     if (!error && gpu >= 0) {
-        place(lane);
+        if (near)
+            place(lane);
         cudaError_t failed = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
         if (failed == cudaSuccess)
             failed = cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, highest);
@@ -178,6 +180,18 @@ static int cuda_open(struct device *base, int gpu, int marks, struct copies_lane
     else
         *opened = lane;
     return error;
+}
+
+static int cuda_enter(void)
+{
+    int current = -1;
+    return cudaGetDevice(&current) == cudaSuccess ? current : -1;
+}
+
+static void cuda_leave(int before)
+{
+    if (before < 0 || cudaSetDevice(before) != cudaSuccess)
+        cudaGetLastError();
 }
 
 static int cuda_copy(struct copies_lane *lane, void *to, const void *from, uint64_t bytes)
@@ -286,6 +300,8 @@ const struct copies_ops leat_copies_cuda = {.find = leat_cuda_find,
                                             .scatter = cuda_scatter,
                                             .mark = cuda_mark,
                                             .passed = cuda_passed,
+                                            .enter = cuda_enter,
+                                            .leave = cuda_leave,
                                             .pin = cuda_pin,
                                             .unpin = cuda_unpin,
                                             .hold = leat_cuda_hold,

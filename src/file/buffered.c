@@ -225,7 +225,7 @@ static void buffered_serve(struct file_lane *lane, struct file_task *task)
     }
     struct behind behind = {0};
     const struct leat_file_request *request = task->request;
-    for (int gpu = task->memory.gpu; task; task = file_pool_next(lane->pool, FILE_BUFFERED, gpu)) {
+    for (int gpu = task->memory.gpu; task; task = file_pool_next(lane, FILE_BUFFERED, gpu)) {
         if (file_task_beyond(task)) {
             file_task_over(lane, task, 0);
             continue;

@@ -2,9 +2,10 @@
 // Calls: checked, cut into tasks, waited for.
 //
 // Algorithm: everything that can be wrong is found before anything begins. Tasks end at pages of
-// the file, so that no two of them share one. A call from host memory through the page cache that
-// is one task runs in the caller's thread, and of a longer one that blocks the caller takes tasks
-// too. Advantage: small reads cost what pread costs. Disadvantage: on a local file system that
+// the file, so that no two of them share one. Of a blocking call through the page cache the thread
+// that waits takes tasks too, so that one of a single task runs in it alone; for memory of a GPU it
+// borrows the callers' lane. Advantage: a small read wakes no thread: to the host it costs what
+// pread costs, to a GPU a pread and a copy. Disadvantage: on a local file system that
 // hangs, such a call hangs with it; where a server is behind the file, nothing runs in the caller.
 
 #define _GNU_SOURCE
@@ -294,6 +295,35 @@ int leat_file_wait(leat_file_request *request, double timeout_s, uint64_t *done)
 
 // ---- Blocking calls ----
 
+// Where the file is local and its pages are copied by threads, the one that waits is one of them.
+static bool takes_part(const struct leat_file_request *request, struct file_lane **lane)
+{
+    const struct leat_file *file = request->file;
+    *lane = NULL;
+    if (!file->here || !request->task_count)
+        return false;
+    if (!file_memory_plain(&request->tasks->memory))
+        *lane = file_pool_borrow(file->pool, request);
+    bool takes = file_task_here(request->tasks, *lane);
+    if (*lane && !takes)
+        file_pool_give_back(file->pool);
+    *lane = takes ? *lane : NULL;
+    return takes;
+}
+
+static void take_part(struct leat_file_request *request, struct file_lane *lane)
+{
+    const struct copies_ops *copies = file_copies(request->file->job);
+    struct file_pool *pool = request->file->pool;
+    int before = lane && copies->enter ? copies->enter() : -1;
+    for (struct file_task *task = request->tasks; task; task = file_pool_help(pool, request, lane))
+        file_task_run(lane, task);
+    if (lane && copies->leave)
+        copies->leave(before);
+    if (lane)
+        file_pool_give_back(pool);
+}
+
 static int block(struct leat_file *file, enum leat_file_operation operation,
                  const leat_file_range *range, uint64_t *done)
 {
@@ -306,14 +336,15 @@ static int block(struct leat_file *file, enum leat_file_operation operation,
         return error;
     request->own = copy;
     request->call.ranges = &request->own;
-    struct file_task *first = file->here && request->task_count && file_task_plain(request->tasks)
-                                  ? request->tasks
-                                  : NULL;
-    size_t others = request->task_count - (first != NULL);
-    error = others ? check_process(file) : 0;
+    struct file_lane *lane;
+    bool takes = takes_part(request, &lane);
+    size_t others = request->task_count - takes;
+    error = others || lane ? check_process(file) : 0;
     if (!error)
         error = file_pool_start(file->pool, others);
     if (error) {
+        if (lane)
+            file_pool_give_back(file->pool);
         file_request_free(request);
         return error;
     }
@@ -322,8 +353,8 @@ static int block(struct leat_file *file, enum leat_file_operation operation,
     file->calls++;
     pthread_mutex_unlock(&file->lock);
     file_request_submit_from(request, request->task_count - others);
-    for (struct file_task *task = first; task; task = file_pool_help(file->pool, request))
-        file_task_run(NULL, task);
+    if (takes)
+        take_part(request, lane);
     error = leat_file_wait(request, -1, done);
     // The caller has no handle to wait again; a call that has ended meanwhile is as good as any.
     if (error == -ETIMEDOUT && !file_request_abandon(request))

@@ -52,6 +52,8 @@ static const char *ruled_out(const struct leat_file *file, const struct file_nee
         return "many small ranges: read as merged spans";
     if (row == FILE_ODIRECT && file->direct == DIRECT_OFF)
         return "direct (LEAT_FILE_DIRECT) is off";
+    if (row == FILE_MAPPED && file->direct == DIRECT_ON)
+        return "direct (LEAT_FILE_DIRECT) is on: not from the page cache";
     return NULL;
 }
 

@@ -285,15 +285,22 @@ void file_pool_submit(struct file_pool *pool, struct leat_file_request *request,
 /* Registering pages is for one lane of a rank at a time: whether it is the caller now. */
 bool file_pool_claim(struct file_lane *lane);
 void file_pool_unclaim(struct file_lane *lane);
-/* The next task if it is of that row, for memory of that GPU, and no span; NULL: none. */
-struct file_task *file_pool_next(struct file_pool *pool, enum file_row row, int gpu);
-/* The next task if it is this request's and needs no lane; NULL: none. */
-struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_request *request);
+/* The next task that the lane may take if it is of that row, for memory of that GPU, and no span;
+ * NULL: none. */
+struct file_task *file_pool_next(const struct file_lane *lane, enum file_row row, int gpu);
+/* The lane of a thread that waits for this request, to take part in it, until it is given back:
+ * one at a time of a rank's callers; NULL where another one has it. */
+struct file_lane *file_pool_borrow(struct file_pool *pool, const struct leat_file_request *request);
+void file_pool_give_back(struct file_pool *pool);
+/* The next task if it is this request's and the caller may run it, by its lane or (NULL) without
+ * any; NULL: none. */
+struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_request *request,
+                                 const struct file_lane *lane);
 /* Runs the task by its row, and by the next ones where that gives up; then reports to its request.
  * (request.c; called by lanes) */
 void file_task_run(struct file_lane *lane, struct file_task *task);
-/* Where it can be run in any thread, without a lane. */
-bool file_task_plain(const struct file_task *task);
+/* Whether a thread that waits may run it, by the callers' lane or (NULL) without any. */
+bool file_task_here(const struct file_task *task, const struct file_lane *lane);
 
 /* ---- Lanes and their slots (staging.c) ------------------------------------------------------ */
 
@@ -315,7 +322,8 @@ struct file_lane {
     struct leat_job *job;
     int number;
     pthread_t thread;
-    struct copies_lane *copies; /* its stream on the GPU in use; NULL until needed */
+    const struct leat_file_request *only; /* the caller's own lane: whose tasks it takes */
+    struct copies_lane *copies;           /* its stream on the GPU in use; NULL until needed */
     int gpu;
     struct file_slot slot[FILE_SLOTS_MAX];
     int slot_count;         /* LEAT_FILE_BUFFERS */

@@ -306,7 +306,7 @@ static void fill_chunk(struct file_lane *lane, struct chunk *chunk, struct file_
         chunk->task[chunk->task_count++] = task;
         bytes += task->bytes - task->done;
         bool full = chunk->task_count == CHUNK_TASKS || bytes + task->bytes > most;
-        task = full ? NULL : file_pool_next(lane->pool, FILE_MAPPED, gpu);
+        task = full ? NULL : file_pool_next(lane, FILE_MAPPED, gpu);
     }
 }
 
@@ -316,7 +316,7 @@ static void map_and_copy(struct file_lane *lane, struct file_task *task, bool cl
     int gpu = task->memory.gpu, now = 0;
     fill_chunk(lane, &chunks[0], task);
     begin_chunk(lane, &chunks[0], 0);
-    while ((task = file_pool_next(lane->pool, FILE_MAPPED, gpu))) {
+    while ((task = file_pool_next(lane, FILE_MAPPED, gpu))) {
         fill_chunk(lane, &chunks[!now], task);
         begin_chunk(lane, &chunks[!now], !now);
         end_chunk(lane, &chunks[now], now);

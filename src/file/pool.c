@@ -29,6 +29,8 @@ struct file_pool {
     bool stop;
     uint64_t moved_ns;              /* atomic */
     const struct file_lane *mapper; /* registers pages; NULL: none */
+    pthread_mutex_t callers_lock;   /* held by the thread that has the callers' lane */
+    struct file_lane callers;
     struct file_lane *lane[LANES_MAXIMUM];
 };
 
@@ -36,6 +38,16 @@ static int core_count(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static void init_lane(struct file_pool *pool, struct file_lane *lane, int number)
+{
+    *lane = (struct file_lane){.pool = pool,
+                               .job = pool->job,
+                               .number = number,
+                               .gpu = -1,
+                               .slot_count = pool->job->config.file_buffers,
+                               .slot_bytes = file_slot_bytes(pool->job)};
 }
 
 static int make_pool(struct leat_job *job)
@@ -48,7 +60,9 @@ static int make_pool(struct leat_job *job)
     pool->limit = job->config.file_threads ? job->config.file_threads : cores < 8 ? cores : 8;
     pool->tail = &pool->head;
     pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutex_init(&pool->callers_lock, NULL);
     pthread_cond_init(&pool->work, NULL);
+    init_lane(pool, &pool->callers, -1);
     job->file_pool = pool;
     return 0;
 }
@@ -176,16 +190,10 @@ static void *work(void *user)
 
 static int start_lane(struct file_pool *pool)
 {
-    const struct config *config = &pool->job->config;
     struct file_lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return leat_fail(-ENOMEM, "no memory for a thread of files");
-    *lane = (struct file_lane){.pool = pool,
-                               .job = pool->job,
-                               .number = pool->lane_count,
-                               .gpu = -1,
-                               .slot_count = config->file_buffers,
-                               .slot_bytes = file_slot_bytes(pool->job)};
+    init_lane(pool, lane, pool->lane_count);
     int error = pthread_create(&lane->thread, NULL, work, lane);
     if (error) {
         free(lane);
@@ -236,22 +244,38 @@ void file_pool_submit(struct file_pool *pool, struct leat_file_request *request,
     pthread_mutex_unlock(&pool->lock);
 }
 
-struct file_task *file_pool_next(struct file_pool *pool, enum file_row row, int gpu)
+struct file_task *file_pool_next(const struct file_lane *lane, enum file_row row, int gpu)
 {
+    struct file_pool *pool = lane->pool;
     struct file_task *task = NULL;
     pthread_mutex_lock(&pool->lock);
     const struct file_task *head = pool->head;
-    if (head && head->row == row && head->memory.gpu == gpu && !head->span)
+    if (head && head->row == row && head->memory.gpu == gpu && !head->span &&
+        (!lane->only || lane->only == head->request))
         task = take(pool, &pool->head);
     pthread_mutex_unlock(&pool->lock);
     return task;
 }
 
-struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_request *request)
+struct file_lane *file_pool_borrow(struct file_pool *pool, const struct leat_file_request *request)
+{
+    if (pthread_mutex_trylock(&pool->callers_lock))
+        return NULL;
+    pool->callers.only = request;
+    return &pool->callers;
+}
+
+void file_pool_give_back(struct file_pool *pool)
+{
+    pthread_mutex_unlock(&pool->callers_lock);
+}
+
+struct file_task *file_pool_help(struct file_pool *pool, struct leat_file_request *request,
+                                 const struct file_lane *lane)
 {
     struct file_task *task = NULL;
     pthread_mutex_lock(&pool->lock);
-    if (pool->head && pool->head->request == request && file_task_plain(pool->head))
+    if (pool->head && pool->head->request == request && file_task_here(pool->head, lane))
         task = take(pool, &pool->head);
     pthread_mutex_unlock(&pool->lock);
     return task;
@@ -283,10 +307,12 @@ void file_pool_close(struct leat_job *job)
         file_lane_free(pool->lane[i]);
         free(pool->lane[i]);
     }
+    file_lane_free(&pool->callers);
     file_buffers_free(job);
     file_cufile_free(job);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->lock);
+    pthread_mutex_destroy(&pool->callers_lock);
     free(pool);
     job->file_pool = NULL;
 }

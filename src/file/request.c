@@ -164,9 +164,9 @@ void file_task_over(struct file_lane *lane, struct file_task *task, int error)
         end_task(task, error);
 }
 
-bool file_task_plain(const struct file_task *task)
+bool file_task_here(const struct file_task *task, const struct file_lane *lane)
 {
-    return task->row == FILE_BUFFERED && !task->span && file_memory_plain(&task->memory);
+    return task->row == FILE_BUFFERED && !task->span && (lane || file_memory_plain(&task->memory));
 }
 
 void file_request_submit_from(struct leat_file_request *request, size_t from)

@@ -509,7 +509,7 @@ static bool take_task(struct server *server)
 {
     struct file_lane *lane = server->lane;
     struct file_task *task;
-    while ((task = file_pool_next(lane->pool, FILE_ODIRECT, server->gpu)) && file_task_beyond(task))
+    while ((task = file_pool_next(lane, FILE_ODIRECT, server->gpu)) && file_task_beyond(task))
         file_task_over(lane, task, 0);
     if (task)
         begin_job(server, task);

@@ -8,7 +8,9 @@
 
 #include "device/copies.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #define MIB        (UINT64_C(1) << 20)
@@ -338,6 +340,10 @@ static void what_it_is_not_for_is_said(void **state)
     stage_ok(leat_file_drop(file, 0, 0));
     if (!leat_file_cached(file, 0, 0, &cached) && cached < FILE_BYTES / 2)
         reason_has(file, stage, FILE_BYTES, "is in the page cache");
+    const leat_file_options past = {.size = sizeof past, .direct = "on"};
+    leat_file *direct = stage_open(stage, &past);
+    reason_has(direct, stage, FILE_BYTES, "direct (LEAT_FILE_DIRECT) is on");
+    stage_ok(leat_file_close(direct));
     fake_copies_forget(); // memory of the host from here on
     reason_has(file, stage, FILE_BYTES, "the buffer is the host's");
     stage_ok(leat_file_close(file));
@@ -353,6 +359,76 @@ static void many_threads_read_instead(void **state)
     struct stage *stage = *state;
     leat_file *file = open_as(stage, NULL);
     reason_has(file, stage, FILE_BYTES, "4 threads (LEAT_FILE_THREADS) read faster");
+    stage_ok(leat_file_close(file));
+}
+
+// ---- The caller's part ----
+
+static int threads_of_process(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    while (readdir(tasks))
+        count++;
+    closedir(tasks);
+    return count;
+}
+
+// To memory of a GPU and from it.
+static void a_call_of_one_task_wakes_no_thread(void **state)
+{
+    struct stage *stage = *state;
+    const leat_file_options options = {
+        .size = sizeof options, .flags = LEAT_FILE_READ | LEAT_FILE_WRITE, .direct = "off"};
+    leat_file *file = stage_open(stage, &options);
+    int before = threads_of_process();
+    for (uint64_t bytes = 1; bytes < 200000; bytes = bytes * 3 + 1)
+        stage_read_checked(stage, file, 4096 * 3 + 1, bytes, bytes);
+    stage_stamp(stage, 0, 200000);
+    uint64_t done = 0;
+    stage_ok(leat_file_write(file, stage_buffer(stage), 0, 200000, &done));
+    assert_int_equal(done, 200000);
+    assert_int_equal(threads_of_process(), before);
+    stage_check_file(stage, FILE_BYTES);
+    stage_ok(leat_file_close(file));
+}
+
+struct reader {
+    struct stage stage;
+    leat_file *file;
+    pthread_t thread;
+    int wrong;
+};
+
+static void *read_often(void *user)
+{
+    struct reader *reader = user;
+    for (int i = 0; i < 50 && !reader->wrong; i++) {
+        uint64_t done = 0, bytes = 5000 + (uint64_t)i * 40000;
+        memset(reader->stage.buffer, STAGE_POISON, bytes);
+        reader->wrong =
+            leat_file_read(reader->file, stage_buffer(&reader->stage), 77, bytes, &done);
+        for (uint64_t at = 0; at < bytes && !reader->wrong; at++)
+            reader->wrong = done != bytes || reader->stage.buffer[at] != stage_byte(77 + at);
+    }
+    return NULL;
+}
+
+static void callers_do_not_wait_for_one_another(void **state)
+{
+    struct stage *stage = *state;
+    leat_file *file = open_as(stage, NULL);
+    struct reader reader[3];
+    for (int i = 0; i < 3; i++) {
+        reader[i] = (struct reader){.stage = *stage, .file = file};
+        reader[i].stage.buffer += (uint64_t)i * (STAGE_BYTES / 4);
+        assert_int_equal(pthread_create(&reader[i].thread, NULL, read_often, &reader[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(reader[i].thread, NULL), 0);
+        assert_int_equal(reader[i].wrong, 0);
+    }
     stage_ok(leat_file_close(file));
 }
 
@@ -373,6 +449,8 @@ int main(void)
         TEST(failed_copies_are_an_error),
         TEST(what_it_is_not_for_is_said),
         cmocka_unit_test_setup_teardown(many_threads_read_instead, begin_many, end),
+        cmocka_unit_test_setup_teardown(a_call_of_one_task_wakes_no_thread, begin_many, end),
+        cmocka_unit_test_setup_teardown(callers_do_not_wait_for_one_another, begin_many, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
