@@ -2,10 +2,10 @@
 // The threads that carry out a rank's tasks.
 //
 // Algorithm: one queue, first come first served, but for tasks to be mapped, which one thread at a
-// time takes; threads are started when tasks wait that none is
-// free for, up to LEAT_FILE_THREADS, and sleep between calls. Advantage: a call's tasks spread over
-// whoever is free, and idle files cost nothing. Disadvantage: a small call behind a large one waits
-// until a thread has come to its end of the queue.
+// time takes, and those past a local disk's page cache, which few do; threads are started when
+// tasks wait that none is free for, up to LEAT_FILE_THREADS, and sleep between calls. Advantage: a
+// call's tasks spread over whoever is free, and idle files cost nothing. Disadvantage: a small call
+// behind a large one waits until a thread has come to its end of the queue.
 
 #define _GNU_SOURCE
 #include "file/internal.h"
@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LANES_MAXIMUM 256
+#define LANES_MAXIMUM       256
+#define DIRECT_FLIGHT_BYTES (UINT64_C(8) << 20)
 
 struct file_pool {
     struct leat_job *job;
@@ -29,6 +30,7 @@ struct file_pool {
     bool stop;
     uint64_t moved_ns;              /* atomic */
     const struct file_lane *mapper; /* registers pages; NULL: none */
+    int direct_lanes;               /* carry out tasks past the page cache of local files */
     pthread_mutex_t callers_lock;   /* held by the thread that has the callers' lane */
     struct file_lane callers;
     struct file_lane *lane[LANES_MAXIMUM];
@@ -138,11 +140,39 @@ void file_pool_stamp(struct file_pool *pool, uint64_t now_ns)
     __atomic_store_n(&pool->moved_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-// The first task that may begin now: what is to be mapped waits for the lane that maps.
+// A local disk is busy with a few MiB under way, and slower with more streams: its requests come
+// from as many lanes as it takes for so much, mostly one, which goes on to the next tasks itself.
+static int direct_lanes_wanted(const struct file_pool *pool, const struct file_task *task)
+{
+    bool in_place = file_memory_plain(&task->memory);
+    uint64_t slot = file_slot_bytes(pool->job);
+    uint64_t request = task->bytes < slot ? task->bytes : slot;
+    uint64_t lane =
+        request * (uint64_t)(in_place ? FILE_RING_DEPTH : pool->job->config.file_buffers);
+    return lane < DIRECT_FLIGHT_BYTES ? (int)(DIRECT_FLIGHT_BYTES / (lane ? lane : 1)) : 1;
+}
+
+// Without io_uring a lane has one request under way, so that all are needed.
+static bool is_local_direct(const struct file_task *task)
+{
+    const struct leat_file *file = task->request->file;
+    return task->row == FILE_ODIRECT && !task->span && file->here &&
+           !__atomic_load_n(&file->ring_refused, __ATOMIC_RELAXED);
+}
+
+// What is to be mapped waits for the lane that maps, what is direct for those that are.
+static bool may_begin(const struct file_pool *pool, const struct file_task *task)
+{
+    if (task->row == FILE_MAPPED)
+        return !pool->mapper;
+    return !is_local_direct(task) || pool->direct_lanes < direct_lanes_wanted(pool, task);
+}
+
+// The first task that may begin now.
 static struct file_task **find_task(struct file_pool *pool)
 {
     struct file_task **link = &pool->head;
-    while (*link && (*link)->row == FILE_MAPPED && pool->mapper)
+    while (*link && !may_begin(pool, *link))
         link = &(*link)->next;
     return link;
 }
@@ -180,9 +210,15 @@ static void *work(void *user)
     struct file_task *task;
     pthread_mutex_lock(&pool->lock);
     while ((task = await_task(lane))) {
+        bool direct = is_local_direct(task);
+        pool->direct_lanes += direct;
         pthread_mutex_unlock(&pool->lock);
         file_task_run(lane, task);
         pthread_mutex_lock(&pool->lock);
+        pool->direct_lanes -= direct;
+        // What has waited for this lane may have been passed over by those that sleep.
+        if (direct && pool->head && pool->idle)
+            pthread_cond_signal(&pool->work);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;

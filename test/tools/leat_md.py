@@ -126,8 +126,12 @@ def need_program(name):
 
 
 def main(namespace):
-    """Runs every test_* of a module, each in a directory of its own."""
-    tests = [(name, test) for name, test in namespace.items() if name.startswith("test_")]
+    """Runs every test_* of a module, or those named on the command line, each in its own directory."""
+    chosen = sys.argv[1:]
+    tests = [(name, test) for name, test in namespace.items()
+             if name.startswith("test_") and (not chosen or name in chosen)]
+    if len(tests) < len(chosen):
+        sys.exit(f"no such test among {', '.join(chosen)}")
     failed = skipped = 0
     for name, test in tests:
         print(f"[ RUN      ] {name}", flush=True)
