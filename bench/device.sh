@@ -11,8 +11,9 @@
 # Debian packages for what is missing may lie in the folder DEVICE_DEBS (.debs in the source tree);
 # as root they are unpacked into the system. An MPI, NCCL and NVSHMEM are taken where they are
 # found, also inside the packages of the Python on the PATH; what is not there is not compared.
-# Results go to the folder OUT (bench/results/device): halo-gpu.json, halo-gpu.md, device.log.
-# DEVICE_STEPS chooses among: facts build tests sanitizer pulse more plans (all).
+# Results go to the folder OUT (bench/results/device): halo-gpu.json, halo-gpu.md, device.log and
+# of leat md on 1, 2, 4 and 8 GPUs md-scaling.json, .md and .svg.
+# DEVICE_STEPS chooses among: facts build tests sanitizer pulse more plans scaling (all).
 set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,7 +21,7 @@ out=${OUT:-$root/bench/results/device}
 work=$(mktemp -d)
 build=${DEVICE_BUILD:-$work/build}
 end=$((SECONDS + ${1:-540}))
-chosen=" ${DEVICE_STEPS:-facts build tests sanitizer pulse more plans} "
+chosen=" ${DEVICE_STEPS:-facts build tests sanitizer pulse more plans scaling} "
 summary=()
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
@@ -139,6 +140,8 @@ measure() {
     step more "pulse, reverse" 40 bash -c \
         "bench reverse --elements float3,float4 --direction reverse --atoms 4000,64000,256000 \
             --rounds 5 --slice 10"
+    step scaling "leat md on all grids" 150 python3 "$root/bench/md_scaling.py" \
+        --leat "$build/bin/leat" --out "$out"
     step more "pulse, float4" 40 bash -c \
         "bench float4 --elements float4 --atoms 4000,64000,256000,1000000 --rounds 5 --slice 10"
 }
