@@ -59,7 +59,8 @@ struct far_peer {
     bool asks; /* for the region called: */
     uint64_t asks_id;
     char asks_name[LEAT_REGION_NAME];
-    int failed;  /* a part of the put of its that is under way; or 0 */
+    int failed; /* a part of the put of its that is under way, called failed_id; or 0 */
+    uint64_t failed_id;
     int refuses; /* a put of its that nobody waits for has failed: to be told; or 0 */
     int refused; /* it has told so; or 0 */
     int error;   /* once lost */

@@ -81,11 +81,15 @@ static void take_put(struct far *far, struct far_peer *peer, const struct far_he
                      const uint8_t *payload)
 {
     const bool asks = header->flags & FAR_ASKS;
-    int error = asks && peer->failed ? peer->failed : store(far, header, payload);
+    // The rest of one that failed in part may never come, since its sender took it back.
+    const bool failed = asks && peer->failed && peer->failed_id == header->id;
+    int error = failed ? peer->failed : store(far, header, payload);
     if (!asks && error)
         peer->refuses = error;
-    if (asks)
+    if (asks) {
         peer->failed = header->flags & FAR_MORE ? error : 0;
+        peer->failed_id = header->id;
+    }
     if (asks && !(header->flags & FAR_MORE))
         owe(far, peer, (struct far_owed){.kind = FAR_DONE, .id = header->id, .error = error});
 }
@@ -168,14 +172,14 @@ static void take_data(struct far *far, struct far_peer *peer, struct far_operati
                       const struct far_header *header, const uint8_t *payload)
 {
     struct far_operation *operation = *at;
-    if (header->error) {
-        end(far, at, header->error);
-        return;
-    }
     if (operation->verb != FAR_DO_GET || header->offset > operation->posted ||
         header->bytes > operation->posted - header->offset ||
         header->bytes > operation->bytes - operation->arrived) {
         lose(far, peer, "bytes that were not asked for");
+        return;
+    }
+    if (header->error) {
+        end(far, at, header->error);
         return;
     }
     memcpy((char *)operation->local + header->offset, payload, header->bytes);
@@ -199,6 +203,14 @@ static void take_found(struct far *far, struct far_peer *peer, struct far_operat
     end(far, at, header->error);
 }
 
+static void take_done(struct far *far, struct far_peer *peer, struct far_operation **at, int error)
+{
+    if ((*at)->verb == FAR_DO_PUT || (*at)->verb == FAR_DO_BYE)
+        end(far, at, error);
+    else
+        lose(far, peer, "that it is done, and was asked for something else");
+}
+
 static void take_answer(struct far *far, struct far_peer *peer, const struct far_header *header,
                         const uint8_t *payload)
 {
@@ -217,7 +229,7 @@ static void take_answer(struct far *far, struct far_peer *peer, const struct far
     else if (header->kind == FAR_FOUND)
         take_found(far, peer, at, header);
     else
-        end(far, at, header->error);
+        take_done(far, peer, at, header->error);
 }
 
 // ---- Arrival ----

@@ -24,6 +24,7 @@
 
 #define FAR_COOKIE_BYTES  16
 #define FAR_PAYLOAD_BYTES (64 << 10)
+#define FAR_ERRNO_MOST    4095
 
 enum far_kind {
     FAR_HELLO = 1,
@@ -103,6 +104,8 @@ static inline const char *far_fault(const void *message, size_t bytes)
     if (header.flags & ~(FAR_SIGNALS | FAR_ASKS | FAR_MORE) ||
         (header.flags && header.kind != FAR_PUT))
         return "a message with unknown flags";
+    if (header.error > 0 || header.error < -FAR_ERRNO_MOST)
+        return "an error that is none";
     switch (header.kind) {
     case FAR_HELLO:
         return header.bytes != sizeof(struct far_hello) || !far_ends(payload, LEAT_BUILD_BYTES) ||

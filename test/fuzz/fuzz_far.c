@@ -18,8 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 #else
 
-#include "fuzz/fake_endpoint.h"
-#include "transport/far_internal.h"
+#include "fuzz/fake_service.h"
 
 #include <stdio.h>
 
@@ -50,19 +49,6 @@ static void make_regions(struct target *target)
         target->key[i] = leat_region_key(target->region[i]);
 }
 
-static void make_slots(struct far *far)
-{
-    const size_t count = FAR_RECEIVING + FAR_SENDING;
-    far->slots = aligned_alloc(64, (count * sizeof(struct far_slot) + 63) / 64 * 64);
-    fake_demand(far->slots != NULL);
-    for (size_t i = 0; i < count; i++) {
-        struct far_slot *slot = &far->slots[i];
-        slot->sends = i >= FAR_RECEIVING;
-        slot->next = slot->sends ? far->free_slots : far->idle_slots;
-        *(slot->sends ? &far->free_slots : &far->idle_slots) = slot;
-    }
-}
-
 static void begin(struct target *target)
 {
     const leat_options options = {
@@ -70,21 +56,9 @@ static void begin(struct target *target)
     fake_demand(leat_open(&options, target->jobs) == 0);
     make_regions(target);
     struct far *far = &target->far;
-    far->job = target->jobs[0];
-    far->job->config.log_level = -1;
-    fake_open(&target->fake, &far->fabric);
-    pthread_mutex_init(&far->lock, NULL);
-    pthread_cond_init(&far->changed, NULL);
-    far->wake_fd = -1;
-    far->peer = calloc(RANKS, sizeof(struct far_peer *));
-    fake_demand(far->peer != NULL);
-    make_slots(far);
-    for (int rank = 1; rank < RANKS; rank++) {
-        struct far_peer *peer;
-        fake_demand(far_peer_find(far, rank, &peer) == 0);
-        memcpy(target->cookie[rank], peer->from, FAR_COOKIE_BYTES);
-    }
-    far_progress(far);
+    fake_service_open(far, &target->fake, target->jobs[0]);
+    for (int rank = 1; rank < RANKS; rank++)
+        memcpy(target->cookie[rank], far->peer[rank]->from, FAR_COOKIE_BYTES);
 }
 
 static void end(struct target *target)
@@ -96,10 +70,7 @@ static void end(struct target *target)
         fake_demand(!target->begun[i] || far_finished(&target->operation[i]));
         free(target->operation[i].local);
     }
-    far_peers_free(far);
-    free(far->slots);
-    pthread_cond_destroy(&far->changed);
-    pthread_mutex_destroy(&far->lock);
+    fake_service_close(far);
     for (int i = 0; i < 2; i++)
         leat_region_free(target->region[i]);
     for (int rank = 0; rank < RANKS; rank++)

@@ -92,6 +92,7 @@ static void test_random_bytes_are_judged(void **state)
         size_t bytes = sizeof message.header + splitmix_next(&random) % sizeof message.payload;
         message.header.kind = (uint16_t)(splitmix_next(&random) % (FAR_KINDS + 2));
         message.header.flags = (uint16_t)(splitmix_next(&random) % 9);
+        message.header.error = -(int32_t)(splitmix_next(&random) % 5000);
         message.header.bytes = (uint32_t)(bytes - sizeof message.header);
         good += far_fault(&message, bytes) == NULL;
     }
