@@ -35,8 +35,11 @@ struct tie_ops {
     int (*secret)(struct tie *tie, const struct segment_head *head, uint8_t secret[MAC_BYTES]);
     /* This end of the way to the other ranks, as a number; leaves `address` where it is unknown. */
     void (*address)(struct tie *tie, char address[64]);
-    /* Says good-bye and frees the tie; `reason` is leat_close's. */
+    /* Says good-bye and, where there is no `end`, frees the tie; `reason` is leat_close's. */
     void (*leave)(struct tie *tie, const char *reason);
+    /* The last call, after leave: may take as long as others need this rank's tie, a second at
+     * most. Frees it; the segment is still there. May be NULL. */
+    void (*end)(struct tie *tie);
 };
 
 struct tie {

@@ -69,9 +69,16 @@ static void leave(struct tie *tie, const char *reason)
     struct root_tie *own = tie_of(tie);
     leat_seat_close(&own->seat);
     if (own->root)
-        root_close(own->root, reason);
+        root_say_leave(own->root, reason);
     if (own->link)
         root_leave(own->link, reason);
+}
+
+static void end(struct tie *tie)
+{
+    struct root_tie *own = tie_of(tie);
+    if (own->root)
+        root_close(own->root);
     free(own);
 }
 
@@ -113,7 +120,8 @@ static const struct tie_ops ops = {.arrive = arrive,
                                    .find = find,
                                    .secret = secret,
                                    .address = address,
-                                   .leave = leave};
+                                   .leave = leave,
+                                   .end = end};
 
 static int read_key(struct hello_key *key)
 {

@@ -101,6 +101,8 @@ static void leave_at_once(struct tie *tie)
     char reason[LEAT_DETAIL_BYTES];
     snprintf(reason, sizeof reason, "%s", leat_error_detail());
     tie->ops->leave(tie, reason);
+    if (tie->ops->end)
+        tie->ops->end(tie);
     leat_fail(0, "%s", reason);
 }
 
@@ -185,8 +187,9 @@ void leat_close(leat_job *job, const char *reason)
     if (reason)
         leat_rank_failed(job->segment->head, job->rank);
     file_pool_close(job); // calls end before the memory and the device that they use go
-    if (job->tie)
-        job->tie->ops->leave(job->tie, reason);
+    struct tie *tie = job->tie;
+    if (tie)
+        tie->ops->leave(tie, reason);
     job->tie = NULL;
     leat_trace_close(job);
     while (job->children)
@@ -200,6 +203,8 @@ void leat_close(leat_job *job, const char *reason)
     for (int rank = 0; rank < job->rank_count; rank++)
         free(job->peer[rank]);
     free(job->peer);
+    if (tie && tie->ops->end)
+        tie->ops->end(tie);
     leat_segment_release(job->segment);
     pthread_mutex_destroy(&job->file_lock);
     free(job);

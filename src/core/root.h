@@ -60,8 +60,11 @@ int root_publish(struct root *root, int number, const char *card);
 int root_find(struct root *root, int number, char card[LEAT_CARD_BYTES]);
 /* Where ranks of other hosts have reached it, as a number; leaves it where none has. */
 void root_reached_at(struct root *root, char address[64]);
-/* Tells the others, with leat_close's reason or NULL. */
-void root_close(struct root *root, const char *reason);
+/* Tells the others, with leat_close's reason or NULL. Where a rank has a card, its thread then
+ * stays a second at most, to say where that is, until all others have left, too. */
+void root_say_leave(struct root *root, const char *reason);
+/* After that; waits for the thread. */
+void root_close(struct root *root);
 
 /* ---- root_join.c: the others' side ---- */
 struct root_link;

@@ -39,6 +39,7 @@ struct link_card {
 struct root_link {
     int fd;
     bool lost;
+    bool left; /* rank 0 has, in order; its root may answer for a while */
     int rank;
     pthread_mutex_t lock; // of those who look
     struct hello_channel channel;
@@ -362,6 +363,9 @@ static void lose(struct root_link *link, struct segment_head *head)
 {
     char text[320];
     link->lost = true;
+    // In order: then nobody is lost, though nobody is watched any more either.
+    if (link->left)
+        return;
     snprintf(text, sizeof text, "was lost: %.300s", leat_error_detail());
     leat_rank_gone(head, 0, RANK_LOST, text);
     // Nobody tells us about the others any more.
@@ -384,8 +388,7 @@ static void hear(struct root_link *link, struct segment_head *head, const struct
         keep_card(link, event);
     if (event->kind != HELLO_GONE || event->rank >= head->rank_count)
         return;
-    // In order: then nobody is lost, though nobody is watched any more either.
-    link->lost = event->rank == 0 && event->end != END_DIED;
+    link->left |= event->rank == 0 && event->end != END_DIED;
     leat_rank_gone(head, (int)event->rank,
                    event->end == END_DIED     ? RANK_LOST
                    : event->end == END_FAILED ? RANK_FAILED

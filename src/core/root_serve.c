@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define EVENTS      64
+#define LINGER_NS   UINT64_C(1000000000)
 #define STRANGER_NS UINT64_C(5000000000) // within which a connection has to prove the key
 
 static struct root_peer *oldest_stranger(const struct root *root)
@@ -137,6 +138,42 @@ static bool obey_rank_0(struct root *root)
     return !closing;
 }
 
+// Waits for something to happen, and sees to it. False once rank 0 leaves.
+static bool go_round(struct root *root, int limit_ms)
+{
+    struct epoll_event events[EVENTS];
+    bool going_on = true;
+    int count = epoll_wait(root->epoll, events, EVENTS, limit_ms);
+    for (int i = 0; i < count; i++) {
+        struct root_peer *peer = events[i].data.ptr;
+        if (!peer && root->listener >= 0)
+            accept_one(root);
+        else if (!peer)
+            continue; // of this round, from before the job has begun
+        else if (events[i].data.ptr == (void *)&root->wake_fd)
+            going_on = obey_rank_0(root);
+        else if (peer->fd >= 0)
+            root_hear(root, peer);
+    }
+    if (root->stranger_count)
+        end_late_strangers(root);
+    free_dropped(root);
+    return going_on;
+}
+
+// Whether others may still want to know where somebody is.
+static bool has_cards(struct root *root)
+{
+    bool any = false;
+    pthread_mutex_lock(&root->lock);
+    for (int number = 0; number < LEAT_CARDS * root->options.rank_count && !any; number++)
+        any = root->rank[number % root->options.rank_count]
+                  .card[number / root->options.rank_count]
+                  .text != NULL;
+    pthread_mutex_unlock(&root->lock);
+    return any;
+}
+
 static void say_farewell(struct root *root)
 {
     struct hello_event event = {.kind = root->started ? HELLO_GONE : HELLO_REFUSED,
@@ -150,6 +187,10 @@ static void say_farewell(struct root *root)
         root_hear(root, peer);
     }
     root_tell_all(root, &event);
+    uint64_t end_ns = leat_now_ns() + LINGER_NS;
+    bool stays = root->started && !*root->reason && has_cards(root);
+    while (stays && root->peers && leat_now_ns() < end_ns)
+        go_round(root, leat_poll_ms(end_ns));
     while (root->peers) {
         shutdown(root->peers->fd, SHUT_WR);
         root_drop(root, root->peers);
@@ -160,25 +201,8 @@ static void say_farewell(struct root *root)
 static void *serve(void *argument)
 {
     struct root *root = argument;
-    bool going_on = true;
-    while (going_on) {
-        struct epoll_event events[EVENTS];
-        int count = epoll_wait(root->epoll, events, EVENTS, root->stranger_count ? 250 : -1);
-        for (int i = 0; i < count; i++) {
-            struct root_peer *peer = events[i].data.ptr;
-            if (!peer && root->listener >= 0)
-                accept_one(root);
-            else if (!peer)
-                continue; // of this round, from before the job has begun
-            else if (events[i].data.ptr == (void *)&root->wake_fd)
-                going_on = obey_rank_0(root);
-            else if (peer->fd >= 0)
-                root_hear(root, peer);
-        }
-        if (root->stranger_count)
-            end_late_strangers(root);
-        free_dropped(root);
-    }
+    while (go_round(root, root->stranger_count ? 250 : -1))
+        ;
     say_farewell(root);
     return NULL;
 }
@@ -354,13 +378,17 @@ void root_missing(struct root *root, char *text, size_t bytes)
              missing > 8 ? ", ..." : "");
 }
 
-void root_close(struct root *root, const char *reason)
+void root_say_leave(struct root *root, const char *reason)
 {
     pthread_mutex_lock(&root->lock);
     root->closing = true;
     snprintf(root->reason, sizeof root->reason, "%s", reason ? reason : "");
     pthread_mutex_unlock(&root->lock);
     wake(root);
+}
+
+void root_close(struct root *root)
+{
     pthread_join(root->thread, NULL);
     free_root(root);
 }

@@ -300,13 +300,37 @@ static int play_listen(leat_job *job)
     return 0;
 }
 
+// Rank 0 leaves; then the others, who have not spoken before, do.
+static int play_late(leat_job *job)
+{
+    leat_comm *comm;
+    int error = leat_comm_split(job, NULL, &comm);
+    if (!job->rank)
+        return error;
+    while (!error && !leat_rank_lost(job, 0))
+        sched_yield();
+    for (int peer = 1; peer < job->rank_count && !error; peer++) {
+        int32_t out = job->rank, in = -1;
+        leat_request request, *list = &request;
+        error = leat_send(comm, (leat_data){.address = &out, .bytes = 4}, peer, 1, 0, &request);
+        if (!error)
+            error = leat_recv(comm, (leat_data){.address = &in, .bytes = 4}, peer, 1, NULL, NULL);
+        if (!error)
+            error = leat_request_wait(&list, 1, LEAT_WAIT_ALL, 25, NULL);
+        if (!error && in != peer)
+            error = leat_fail(-EBADMSG, "rank %d has sent %d", peer, in);
+    }
+    tell("late %d: %s\n", error, error ? leat_error_detail() : "all right");
+    return error != 0;
+}
+
 static const struct {
     const char *name;
     int (*play)(leat_job *job);
-} roles[] = {{"talk", play_talk},  {"persist", play_persist}, {"listen", play_listen},
-             {"sum", play_sum},    {"watch", play_watch},     {"idle", play_idle},
-             {"halo", play_halo},  {"time", play_time},       {"absent", play_sum},
-             {"closed", play_sum}, {"alone", play_sum}};
+} roles[] = {{"late", play_late},     {"talk", play_talk},  {"persist", play_persist},
+             {"listen", play_listen}, {"sum", play_sum},    {"watch", play_watch},
+             {"idle", play_idle},     {"halo", play_halo},  {"time", play_time},
+             {"absent", play_sum},    {"closed", play_sum}, {"alone", play_sum}};
 
 // leat_open in a process that was started with the standard descriptors closed.
 static int open_closed(leat_job **job)

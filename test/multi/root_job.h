@@ -48,6 +48,8 @@ struct started {
  *   alone  as closed, in a job of its own
  *   talk   sends messages of many sizes to every rank and adds up; prints "path NAME" for each path
  *          that was taken and "talk ERROR: DETAIL"
+ *   late   rank 0 leaves; then the others send each other a message each, and print "late ERROR:
+ *          DETAIL"
  *   persist  as talk, again and again until one of the ranks gets SIGUSR1; prints "open PID" after
  *          the first round
  *   listen as talk with one size, then waits for a message of the next rank that never comes;

@@ -63,6 +63,21 @@ static void test_the_provider_takes_no_memory_where_there_is_none(void **state)
     finish_talk(ranks, 2, "path shm", "provider took none");
 }
 
+// Who has left first was the one to know where the others are.
+static void test_ranks_meet_after_rank_0_has_left(void **state)
+{
+    (void)state;
+    need_fabric();
+    need_networks();
+    static struct started ranks[3];
+    start(ranks, (const int[]){0, 0, 1}, 3, NULL, "late");
+    for (int rank = 0; rank < 3; rank++) {
+        assert_int_equal(root_finish(&ranks[rank]), 0);
+        if (rank)
+            root_expect(&ranks[rank], "late 0: all right");
+    }
+}
+
 static void test_ranks_of_two_networks_without_libfabric_are_told_so(void **state)
 {
     (void)state;
@@ -181,6 +196,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_messages_of_all_sizes_where_libfabric_is_required),
         cmocka_unit_test(test_the_provider_takes_no_memory_where_there_is_none),
         cmocka_unit_test(test_messages_of_all_sizes_between_networks),
+        cmocka_unit_test(test_ranks_meet_after_rank_0_has_left),
         cmocka_unit_test(test_ranks_of_two_networks_without_libfabric_are_told_so),
         cmocka_unit_test(test_a_rank_killed_in_the_other_network_is_named),
         cmocka_unit_test(test_a_cut_link_is_an_error_that_names_the_peer),
