@@ -209,9 +209,9 @@ struct leat_job {
     leat_region *regions;      /* list of all that live, freed at close */
     struct job_child *children;
     uint64_t reduce_epoch;
-    struct msg_engine *msg;         /* made at first use, with the next three */
-    struct message_counts *message; /* [rank_count], pages touched for peers in use only */
-    int message_row;                /* enum transport_row that they go by */
+    struct msg_engine *msg;            /* made at first use, with the next three */
+    struct message_counts *message;    /* [rank_count], pages touched for peers in use only */
+    int message_row, message_row_near; /* enum transport_row that they go by, and on this host */
     struct job_child msg_child;
     void (*progress)(struct leat_job *job); /* of messages; NULL while there are none */
     struct letters *letters;                /* halo/letter.c's */

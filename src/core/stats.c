@@ -69,6 +69,13 @@ static void fill_files(const struct file_counts *counts, leat_stats *stats)
 _Static_assert(ROW_COUNT + FILE_ROWS <= LEAT_PATH_ROWS, "every path has a place");
 _Static_assert(FILE_ROWS == LEAT_FILE_ROWS, "one count a path");
 
+static int message_row(const leat_job *job, int rank)
+{
+    return rank == job->rank           ? ROW_SELF
+           : leat_rank_away(job, rank) ? job->message_row
+                                       : job->message_row_near;
+}
+
 int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
 {
     int error = leat_need(job, "leat_stats_read", "job");
@@ -87,8 +94,7 @@ int leat_stats_read(const leat_job *job, int peer, leat_stats *stats)
         if (counts && wanted)
             add_peer(counts, &sum);
         if (job->message && wanted)
-            add_messages(&job->message[rank], rank == job->rank ? ROW_SELF : job->message_row,
-                         &sum);
+            add_messages(&job->message[rank], message_row(job, rank), &sum);
     }
     leat_stats read = {.size = stats->size};
     fill_paths(&sum, &read);

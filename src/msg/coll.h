@@ -159,6 +159,8 @@ struct coll_comm {
     uint32_t agreements; /* of survivors, so far */
     int watched;         /* the rank whose life is looked after next */
     bool broken, telling;
+    bool placed, beside; /* coll_words.c: whether all ranks have each other's memory mapped, once
+                            that was looked for */
     bool reserve_taken;
     bool freed; /* by its owner, while a collective that failed was still being withdrawn */
     struct msg_schedule reserve;

@@ -53,12 +53,26 @@ static bool reduce_fits(const leat_comm *comm, const struct coll_call *call)
                                           call->count <= 64 && call->count * call->element <= 64);
 }
 
+// Ranks that map each other's memory are those of one host: all of them find the same.
+static bool all_beside(const leat_comm *comm)
+{
+    const struct msg_net *net = comm->engine->net;
+    struct coll_comm *own = coll_of(comm);
+    if (!net->beside || own->placed)
+        return !net->beside || own->beside;
+    own->placed = own->beside = true;
+    for (int rank = 0; rank < comm->rank_count && own->beside; rank++)
+        own->beside = net->beside(net, msg_comm_job_rank(comm, rank));
+    return own->beside;
+}
+
 bool coll_words_fit(const leat_comm *comm, const struct coll_call *call)
 {
     const struct msg_net_ops *ops = comm->engine->net->ops;
     if (ops->reduce)
         return reduce_fits(comm, call);
-    if (!ops->words || comm->rank_count > WORDS_RANKS || comm->context / 2 >= WORDS_COMMS)
+    if (!ops->words || comm->rank_count > WORDS_RANKS || comm->context / 2 >= WORDS_COMMS ||
+        !all_beside(comm))
         return false;
     if (call->kind == LEAT_BARRIER)
         return true;

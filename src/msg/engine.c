@@ -145,6 +145,8 @@ int msg_engine_open(struct msg_net *net, const struct msg_tuning *tuning,
     made->tuning = *tuning;
     made->last_waited = -1;
     fit_eager(&made->tuning);
+    if (!made->tuning.get_bytes)
+        made->tuning.get_bytes = tuning->chunk_bytes;
     int error = 0;
     if (!divide(made))
         error = leat_fail(-ENOBUFS,

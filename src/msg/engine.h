@@ -41,6 +41,7 @@ struct msg_tuning {
     uint32_t direct_bytes;    /* smallest announced message copied directly rather than by pipe */
     uint32_t share_bytes;     /* smallest one that both sides copy at once */
     uint32_t chunk_bytes;     /* of direct copies */
+    uint32_t get_bytes;       /* likewise, where they take time; 0: the same */
     uint32_t pipe_bytes;      /* a power of two */
     uint32_t tree_bytes;      /* chunks of streams along trees of a torus */
     uint32_t chain_bytes;     /* and along the chain of a broadcast; 0: the algorithm's own */
@@ -218,7 +219,7 @@ struct msg_engine {
     struct msg_shares *shares;
     uint64_t spin_ns; /* how long a wait spins now */
     bool crowded;     /* more ranks than cores: waiting gives the core away at once */
-    bool mapped;      /* the network gives addresses of peers' memory */
+    bool mapped;      /* the network gives addresses of peers' memory: see msg_maps */
     struct msg_hold *hold;
     uint32_t lost_count; /* peers that are gone */
     uint32_t polls;      /* looks without a deadline, for a look at the clock now and then */
@@ -257,6 +258,12 @@ static inline int msg_comm_job_rank(const leat_comm *comm, int rank)
 }
 /* The communicator's rank of a job rank; -1: not in it. */
 int msg_comm_rank_of(const leat_comm *comm, int job_rank);
+
+/* Whether the network gives addresses of that rank's memory. */
+static inline bool msg_maps(const struct msg_engine *engine, int rank)
+{
+    return engine->mapped && (!engine->net->beside || engine->net->beside(engine->net, rank));
+}
 
 /* ---- engine.c ---- */
 /* Whether the tuning's budget suffices for a job of that size and such a receive queue. */

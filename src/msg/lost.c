@@ -60,7 +60,7 @@ bool msg_map_words(struct msg_engine *engine, uint32_t index, const struct msg_p
     struct msg_net *net = engine->net;
     int rank = msg_peer_at(engine, index)->rank;
     *words = net->ops->map(net, rank, token, bytes);
-    if (*words ? (uintptr_t)*words % sizeof(uint64_t) == 0 : !engine->mapped)
+    if (*words ? (uintptr_t)*words % sizeof(uint64_t) == 0 : !msg_maps(engine, rank))
         return true;
     // Memory of one that has gone is not there by right.
     if (!net->ops->alive || net->ops->alive(net, rank) == 0)

@@ -70,12 +70,12 @@ struct msg_net_ops {
                   struct msg_token *token);
     void (*hide)(struct msg_net *net, const struct msg_token *token);
     /* Where this rank can load and store the peer's memory, or NULL. For memory of alloc it is all
-     * or nothing: a network maps all ranks' or none's. */
+     * or nothing: a network maps all ranks' or none's (but see `beside`). */
     void *(*map)(struct msg_net *net, int peer, const struct msg_token *token, uint64_t bytes);
 
-    /* MSG_WORDS_BYTES of the peer's memory, zeroed when it opened, that all ranks have mapped and
-     * find without asking: for what the fixed-function path writes (coll_words.c). NULL result: the
-     * peer is not open yet. NULL operation: this network has none, at any rank. */
+    /* MSG_WORDS_BYTES of the peer's memory, zeroed when it opened, that all ranks (beside it) have
+     * mapped and find without asking: for what the fixed-function path writes (coll_words.c). NULL
+     * result: the peer is not open yet. NULL operation: this network has none, at any rank. */
     void *(*words)(struct msg_net *net, int peer);
 
     /* Begins this rank's part of a barrier (count 0) or reduction of at most 64 bytes among all
@@ -144,6 +144,9 @@ struct msg_net {
     /* Points to a word that is not 0 while `peer` sleeps, or NULL: lets the engine skip `wake`.
      * May be called once a ring is opened. */
     const uint32_t *(*asleep)(struct msg_net *net, int peer);
+    /* Of a network that maps some ranks' memory only: whether it does the peer's. Where it does
+     * not, copies may be under way after bulk_get. NULL: all ranks', or none's. */
+    bool (*beside)(const struct msg_net *net, int peer);
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/job.h"
 #include "msg/internal.h"
 #include "transport/fabric_msg.h"
+#include "transport/mixed_msg.h"
 #include "transport/shm_msg.h"
 #include "transport/transport.h"
 
@@ -50,12 +51,28 @@ static uint32_t clamp(uint64_t bytes)
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
-// One network for all of a job's peers: where some are on other hosts, libfabric is it.
 static bool by_fabric(const struct leat_job *job)
 {
     const char *rule = job->config.paths;
     bool wanted = job->first_away >= 0 && !leat_path_rule(rule, "forbid:", "fabric");
     return wanted || leat_path_rule(rule, "require:", "fabric");
+}
+
+// Other ranks than this one that are on this host.
+static int count_near(const struct leat_job *job)
+{
+    int count = 0;
+    for (int rank = 0; rank < job->rank_count; rank++)
+        count += rank != job->rank && leat_mixed_near(job, rank);
+    return count;
+}
+
+// Where messages go by libfabric, but to ranks of this host by the segment.
+static bool is_mixed(const struct leat_job *job)
+{
+    const char *rule = job->config.paths;
+    return by_fabric(job) && job->first_away >= 0 && count_near(job) > 0 &&
+           !leat_path_rule(rule, "require:", "fabric") && !leat_path_rule(rule, "forbid:", "shm");
 }
 
 static void tuning_of(const struct leat_job *job, struct msg_tuning *tuning)
@@ -66,7 +83,7 @@ static void tuning_of(const struct leat_job *job, struct msg_tuning *tuning)
         // Credit takes longer to come back, messages go in one piece, and each get costs a round
         // trip.
         tuning->ring_bulk_bytes *= 2;
-        tuning->chunk_bytes = 4 << 20;
+        tuning->get_bytes = 4 << 20;
     }
     tuning->budget_bytes = config->msg_budget_bytes;
     tuning->eager_bytes = (uint32_t)config->msg_eager_bytes;
@@ -80,11 +97,19 @@ static uint64_t queue_of(uint64_t budget_bytes)
     return queue < QUEUE_LEAST ? QUEUE_LEAST : queue > QUEUE_MOST ? QUEUE_MOST : queue;
 }
 
+// Of two networks' queues the segment's is the smaller one: it holds only what has no ring yet.
+static uint64_t near_queue_of(uint64_t budget_bytes)
+{
+    return queue_of(budget_bytes) / 4;
+}
+
 static bool fits(const struct leat_job *job, struct msg_tuning tuning, uint64_t budget_bytes)
 {
+    uint64_t queues = leat_shm_msg_queue_bytes(queue_of(budget_bytes));
+    if (is_mixed(job))
+        queues += leat_shm_msg_queue_bytes(near_queue_of(budget_bytes));
     tuning.budget_bytes = budget_bytes;
-    return msg_budget_fits(&tuning, job->rank_count,
-                           leat_shm_msg_queue_bytes(queue_of(budget_bytes)));
+    return msg_budget_fits(&tuning, job->rank_count, queues);
 }
 
 // Names the smallest budget that works; the queue's size depends on it too.
@@ -105,13 +130,17 @@ static int check_budget(const struct leat_job *job, const struct msg_tuning *tun
         (unsigned long long)tuning->budget_bytes, job->rank_count, (unsigned long long)high);
 }
 
-static int open_net(struct leat_job *job, uint64_t queue_bytes, struct msg_net **net)
+static int open_net(struct leat_job *job, uint64_t budget_bytes, struct msg_net **net)
 {
+    const uint64_t queue_bytes = queue_of(budget_bytes);
+    job->message_row = job->message_row_near = ROW_SHM;
     if (by_fabric(job)) {
         job->message_row = ROW_FABRIC;
+        if (is_mixed(job))
+            return leat_mixed_msg_open(job, near_queue_of(budget_bytes), queue_bytes, net);
+        job->message_row_near = ROW_FABRIC;
         return leat_fabric_msg_open(job, queue_bytes, net);
     }
-    job->message_row = ROW_SHM;
     int error = leat_all_here(job, "messages");
     return error ? error : leat_shm_msg_open(job, queue_bytes, net);
 }
@@ -134,7 +163,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     if (counts == MAP_FAILED)
         return leat_fail(-ENOMEM, "no address space for the message counts of %d ranks",
                          job->rank_count);
-    error = open_net(job, queue_of(tuning.budget_bytes), &net);
+    error = open_net(job, tuning.budget_bytes, &net);
     if (!error)
         error = msg_engine_open(net, &tuning, &job->msg);
     if (error) {
@@ -148,7 +177,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     job->msg->spin_ns = job->config.spin_ns;
     cpu_set_t cores;
     job->msg->crowded =
-        sched_getaffinity(0, sizeof cores, &cores) == 0 && job->rank_count > CPU_COUNT(&cores);
+        sched_getaffinity(0, sizeof cores, &cores) == 0 && count_near(job) >= CPU_COUNT(&cores);
     struct job_child *child = &job->msg_child;
     *child = (struct job_child){.orphan = orphan, .next = job->children, .link = &job->children};
     if (child->next)

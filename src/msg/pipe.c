@@ -28,10 +28,10 @@ struct pipe {
 
 // Strided data is packed on the stack before it is put, so fragments are small where there is no
 // mapping.
-static uint64_t fragment_bytes(const struct msg_engine *engine)
+static uint64_t fragment_bytes(const struct msg_engine *engine, int peer)
 {
     uint64_t size = engine->tuning.pipe_bytes / FRAGMENTS;
-    return engine->mapped || size < PACKED ? size : PACKED;
+    return size < PACKED || msg_maps(engine, peer) ? size : PACKED;
 }
 
 uint64_t msg_pipe_memory(const struct msg_tuning *tuning)
@@ -84,7 +84,7 @@ void msg_pipe_want(struct msg_engine *engine, struct msg_request *request)
 void msg_pipe_step(struct msg_engine *engine, struct msg_request *request)
 {
     struct pipe *pipe = request->near;
-    uint64_t size = fragment_bytes(engine), all = msg_wanted(request);
+    uint64_t size = fragment_bytes(engine, request->peer), all = msg_wanted(request);
     bool any = false;
     for (int n = 0; n < FRAGMENTS && request->done < all; n++) {
         uint64_t place = request->produced % FRAGMENTS;
@@ -103,9 +103,10 @@ void msg_pipe_step(struct msg_engine *engine, struct msg_request *request)
         msg_rendezvous_received(engine, request);
         return;
     }
-    if (any && engine->mapped)
+    const bool maps = msg_maps(engine, request->peer);
+    if (any && maps)
         msg_poke(engine, request->peer);
-    if (!engine->mapped && (any || request->found))
+    if (!maps && (any || request->found))
         request->found = !offer(engine, request);
 }
 
@@ -140,7 +141,7 @@ void msg_pipe_offered(struct msg_engine *engine, uint32_t peer, struct msg_reque
 static bool put_fragment(struct msg_engine *engine, struct msg_request *request, uint64_t place,
                          uint64_t bytes)
 {
-    uint64_t size = fragment_bytes(engine), flag = request->produced + 1;
+    uint64_t size = fragment_bytes(engine, request->peer), flag = request->produced + 1;
     uint8_t packed[PACKED];
     const void *from = (const char *)request->data.address + request->done;
     if (request->data.layout) {
@@ -155,7 +156,7 @@ static bool put_fragment(struct msg_engine *engine, struct msg_request *request,
 void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
 {
     struct pipe *pipe = request->far;
-    uint64_t size = fragment_bytes(engine);
+    uint64_t size = fragment_bytes(engine, request->peer);
     bool any = false;
     for (int n = 0; n < FRAGMENTS && request->done < request->total; n++) {
         uint64_t emptied =

@@ -137,9 +137,11 @@ static bool may_get(struct msg_engine *engine, struct msg_request *request)
 static uint64_t step_bytes(const struct msg_engine *engine, const struct msg_request *request)
 {
     uint64_t bytes = msg_wanted(request) - request->done;
-    if (bytes > engine->tuning.chunk_bytes)
-        bytes = engine->tuning.chunk_bytes;
-    if (!engine->mapped) {
+    const bool maps = msg_maps(engine, request->peer);
+    const uint64_t most = maps ? engine->tuning.chunk_bytes : engine->tuning.get_bytes;
+    if (bytes > most)
+        bytes = most;
+    if (!maps) {
         void *at;
         uint64_t together = msg_layout_piece(&request->data, request->done, &at);
         if (bytes > together)
@@ -205,7 +207,7 @@ static void step_copy(struct msg_engine *engine, struct msg_request *request)
 static bool scattered(const struct msg_engine *engine, const struct msg_request *request)
 {
     void *at;
-    if (engine->mapped || !request->data.layout)
+    if (!request->data.layout || msg_maps(engine, request->peer))
         return false;
     // A piece function that gives nothing is found out by the get.
     uint64_t together = msg_layout_piece(&request->data, 0, &at);
@@ -214,6 +216,7 @@ static bool scattered(const struct msg_engine *engine, const struct msg_request 
 
 static void choose(struct msg_engine *engine, struct msg_request *request)
 {
+    const bool maps = msg_maps(engine, request->peer);
     request->far = request->near = NULL;
     request->transfer.finished = 0;
     if (!msg_wanted(request)) {
@@ -232,12 +235,12 @@ static void choose(struct msg_engine *engine, struct msg_request *request)
         request->mode = request->total < engine->tuning.direct_bytes || scattered(engine, request)
                             ? MODE_WANT_PIPE
                             : MODE_GET;
-    if (request->mode == MODE_GET && engine->mapped && !may_get(engine, request))
+    if (request->mode == MODE_GET && maps && !may_get(engine, request))
         request->mode = MODE_WANT_PIPE;
     if (request->mode == MODE_WANT_PIPE)
         return;
     msg_add(&engine->counts.direct, 1);
-    if (engine->mapped && msg_wanted(request) >= engine->tuning.share_bytes)
+    if (maps && msg_wanted(request) >= engine->tuning.share_bytes)
         msg_share_ask(engine, request);
 }
 

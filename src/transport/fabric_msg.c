@@ -23,6 +23,17 @@ int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **
     return leat_fail(-ENOTSUP, "%s; build leat with libfabric-dev", fabric_absent());
 }
 
+int leat_fabric_msg_watch(struct msg_net *net, int *fd)
+{
+    (void)net, (void)fd;
+    return -ENOTSUP;
+}
+
+struct msg_token leat_fabric_msg_plain(const struct msg_token *token)
+{
+    return *token;
+}
+
 #else
 
 #include "core/signal.h"
@@ -104,6 +115,14 @@ static int net_alloc(struct msg_net *net, uint64_t bytes, void **address, struct
                                bytes | (uint64_t)(fabric_slots_large(own) / FABRIC_LARGE_UNIT)
                                            << FABRIC_LARGE_SHIFT);
     return 0;
+}
+
+struct msg_token leat_fabric_msg_plain(const struct msg_token *token)
+{
+    struct msg_token plain = *token;
+    if (token->word[0] >> 32 == TOKEN_ARENA)
+        plain.word[2] = fabric_token_bytes(token);
+    return plain;
 }
 
 static void net_free(struct msg_net *net, void *address, uint64_t bytes)
@@ -326,6 +345,16 @@ static void net_sleep(struct msg_net *net, uint64_t ns)
         nanosleep(&(struct timespec){.tv_nsec = ns < 20000 ? (long)ns : 20000}, NULL);
     else if (fi_trywait(own->fabric.fabric, &fid, 1) == 0)
         ppoll(&poller, 1, &limit, NULL);
+}
+
+int leat_fabric_msg_watch(struct msg_net *net, int *fd)
+{
+    struct fabric_net *own = fabric_of(net);
+    struct fid *fid = &own->fabric.completions->fid;
+    if (own->fabric.wait_fd < 0)
+        return -ENOTSUP;
+    *fd = own->fabric.wait_fd;
+    return fi_trywait(own->fabric.fabric, &fid, 1) ? -EAGAIN : 0;
 }
 
 // ---- Opening and closing ----

@@ -16,4 +16,12 @@
  */
 int leat_fabric_msg_open(struct leat_job *job, uint64_t bytes, struct msg_net **net);
 
+/* For a sleep elsewhere, right after a progress that found nothing: 0 and the descriptor, always
+ * the same, that can be read once something may have come; -EAGAIN: something has; -ENOTSUP: the
+ * provider has none. */
+int leat_fabric_msg_watch(struct msg_net *net, int *fd);
+
+/* A token of this network for memory from alloc, as the segment's network has it; others stay. */
+struct msg_token leat_fabric_msg_plain(const struct msg_token *token);
+
 #endif

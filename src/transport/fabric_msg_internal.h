@@ -117,9 +117,10 @@ static inline struct fabric_net *fabric_of(struct msg_net *net)
 
 /* ---- Tokens ---- */
 
+/* The first is shm_msg.c's, too, the others are not among its kinds: mixed_msg.c has both. */
 enum fabric_token_kind {
     TOKEN_ARENA = 1, /* offset in the rank's arena */
-    TOKEN_OWN,       /* address, of this rank's own memory */
+    TOKEN_OWN = 4,   /* address, of this rank's own memory */
     TOKEN_KEY        /* key and address of registered memory */
 };
 

@@ -53,6 +53,8 @@ static void test_messages_of_all_sizes_between_networks(void **state)
     static struct started ranks[4];
     start(ranks, (const int[]){0, 1, 1, 0}, 4, NULL, "talk");
     finish_talk(ranks, 4, "path fabric", "provider took memory");
+    for (int rank = 0; rank < 4; rank++)
+        root_expect(&ranks[rank], "path shm"); // to the neighbour
 }
 
 static void test_the_provider_takes_no_memory_where_there_is_none(void **state)
