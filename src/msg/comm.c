@@ -12,6 +12,7 @@
 #include "msg/coll.h"
 
 #include "core/error.h"
+#include "core/job.h"
 #include "msg/survivors.h"
 
 #include <errno.h>
@@ -401,11 +402,13 @@ static int split_duplicate(struct split *split)
     return split_table(split, split->word, parent->rank_count);
 }
 
-// Every rank of a job shares memory with every other, as long as no network says otherwise.
+// The lowest rank whose segment this rank has mapped, too: the same for all that have.
 static int host_of(const struct msg_engine *engine)
 {
-    (void)engine;
-    return 0;
+    int rank = 0;
+    while (engine->job && leat_rank_away(engine->job, rank))
+        rank++;
+    return rank;
 }
 
 static int world_get(struct msg_engine *engine)
