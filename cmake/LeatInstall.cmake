@@ -6,6 +6,9 @@ install(TARGETS leat leat_static EXPORT leatTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/leat DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+if(TARGET leat_nvshmem)
+  install(TARGETS leat_nvshmem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET leat_cli)
   install(TARGETS leat_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
@@ -29,7 +32,7 @@ install(FILES ${leat_examples} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 # What the rules above take, and nothing more: an installation needs no tests and no benchmarks.
 add_custom_target(leat_installed)
-foreach(target leat leat_static leat_cli leat_peer_mpi_halo leat_peer_openmpi_msg leat_peer_mpich_msg)
+foreach(target leat leat_static leat_nvshmem leat_cli leat_peer_mpi_halo leat_peer_openmpi_msg leat_peer_mpich_msg)
   if(TARGET ${target})
     add_dependencies(leat_installed ${target})
   endif()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What leat is compared with on GPUs: leat_peer_nccl and leat_peer_nvshmem are interface targets
-# where NCCL and NVSHMEM are found. NCCL_HOME and NVSHMEM_HOME (of the environment or CMake) come
+# What leat is compared with on GPUs, and in NVSHMEM's case uses too: leat_peer_nccl and
+# leat_peer_nvshmem are interface targets where NCCL and NVSHMEM are found. NCCL_HOME and NVSHMEM_HOME (of the environment or CMake) come
 # first, then the CUDA toolkit, then NVIDIA's packages of the Python that is on the PATH, which
 # bring headers and libraries without the names that a linker looks for.
 
@@ -23,7 +23,7 @@ function(leat_find_peer name header)
   find_path(LEAT_${upper}_INCLUDE ${header} HINTS ${places} PATH_SUFFIXES include)
   find_library(LEAT_${upper}_LIBRARY NAMES ${ARGN} HINTS ${places} PATH_SUFFIXES lib lib64)
   if(NOT LEAT_${upper}_INCLUDE OR NOT LEAT_${upper}_LIBRARY)
-    message(STATUS "${name}: not found, so leat is not compared with it on GPUs "
+    message(STATUS "${name}: not found, so leat neither uses it nor is compared with it "
                    "(set ${upper}_HOME to where include/${header} lies)")
     return()
   endif()

@@ -121,11 +121,12 @@ static int check_path_name(const char *name, size_t length, const char *where)
     struct name_guess guess = {.wanted = word};
     char known[128] = "";
     size_t used = 0;
-    for (int row = 0; row <= ROW_COUNT + FILE_ROWS; row++) {
+    static const char *const uses[] = {"proxy", "nvshmem-put"}; // how kernels use a path
+    for (int row = 0; row < ROW_COUNT + FILE_ROWS + 2; row++) {
         const int file = row - ROW_COUNT;
         const char *row_name = file < 0           ? leat_transports[row]->name
                                : file < FILE_ROWS ? file_paths[file]->name
-                                                  : "proxy"; // how kernels use a path
+                                                  : uses[file - FILE_ROWS];
         if (!strcmp(word, row_name))
             return 0;
         leat_name_consider(&guess, row_name);

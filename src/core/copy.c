@@ -8,6 +8,7 @@
 // or a halo.
 
 #include "transport/far.h"
+#include "transport/nvshmem.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -74,8 +75,8 @@ static int raise_far(leat_place place, uint64_t value)
 // device's copies take addresses that loads and stores do not.
 static char *reach(const struct leat_region *region)
 {
-    return region->kind == REGION_DEVICE ? (char *)(uintptr_t)region->remote
-                                         : (char *)region->address;
+    const bool here = region->kind == REGION_DEVICE && !leat_nvshmem_holds(region->job);
+    return here ? (char *)(uintptr_t)region->remote : (char *)region->address;
 }
 
 static int transfer(leat_place to, leat_place from, uint64_t bytes)

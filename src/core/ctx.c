@@ -15,6 +15,7 @@
 #include "file/internal.h"
 #include "halo/proxy.h"
 #include "transport/far.h"
+#include "transport/nvshmem.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -145,6 +146,19 @@ static int await_all(leat_job *job, struct tie *tie)
     return error;
 }
 
+// Of the process's one rank; not for thread ranks, as `count` of them could not be collective here.
+static int start_nvshmem(leat_job *job)
+{
+    int error = leat_nvshmem_open(job);
+    if (error) {
+        char reason[LEAT_DETAIL_BYTES];
+        snprintf(reason, sizeof reason, "%s", leat_error_detail());
+        leat_close(job, reason);
+        leat_fail(error, "%s", reason);
+    }
+    return error;
+}
+
 int leat_open(const leat_options *options, leat_job **jobs)
 {
     leat_options full = {0};
@@ -162,11 +176,13 @@ int leat_open(const leat_options *options, leat_job **jobs)
         return error;
     int count = full.thread_ranks ? full.thread_ranks : 1;
     leat_job *first[1];
-    leat_job **opened = found.tie ? first : jobs; // outputs are set only on success
+    leat_job **opened = count == 1 ? first : jobs; // outputs are set only on success
     error = open_all(found.segment, found.rank, count, &config, found.tie, opened);
     if (!error && found.tie)
-        error = await_all(first[0], found.tie);
-    if (!error && found.tie)
+        error = await_all(opened[0], found.tie);
+    if (!error)
+        error = start_nvshmem(opened[0]);
+    if (!error && count == 1)
         jobs[0] = first[0];
     return error;
 }
@@ -198,6 +214,7 @@ void leat_close(leat_job *job, const char *reason)
     while (job->regions)
         leat_region_free(job->regions);
     far_close(job);
+    leat_nvshmem_close(job);
     job->device->ops->close(job->device);
     leat_arena_close(job);
     for (int rank = 0; rank < job->rank_count; rank++)

@@ -122,7 +122,9 @@ struct card_box {
 struct arena_head {
     struct leat_signal published; /* raised on every change of the directory */
     uint32_t slot_count;          /* slots ever used */
-    uint32_t unused[15];
+    uint32_t unused;
+    uint64_t symmetric; /* where NVSHMEM's heap begins in the owner's addresses */
+    uint64_t line[6];
     struct endpoint endpoint;
     struct card_box card[LEAT_CARDS];
     struct region_slot slot[LEAT_REGION_SLOTS];
@@ -183,6 +185,7 @@ struct letters;
 struct tie;
 struct far;
 struct msg_engine;
+struct nvshmem;
 struct proxy;
 struct runs;
 struct trace;
@@ -217,6 +220,7 @@ struct leat_job {
     struct letters *letters;                /* halo/letter.c's */
     struct proxy *proxy;                    /* halo/proxy.c's, made at first use */
     struct device *device;
+    struct nvshmem *nvshmem;          /* transport/nvshmem.c's; NULL: not in use */
     struct runs *runs;                /* device/run.c's, made at first use */
     pthread_mutex_t file_lock;        /* of the making of the next */
     struct file_pool *file_pool;      /* made at first use */

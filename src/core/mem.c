@@ -11,6 +11,7 @@
 
 #include "device/ops.h"
 #include "transport/far.h"
+#include "transport/nvshmem.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -171,16 +172,25 @@ static int arena_region(leat_job *job, const leat_region_options *options, leat_
     return error;
 }
 
+static void free_on_device(struct leat_job *job, void *address, uint64_t bytes)
+{
+    if (leat_nvshmem_holds(job))
+        leat_nvshmem_free(job, address, bytes);
+    else
+        job->device->ops->region_free(job->device, address);
+}
+
 static int device_region(leat_job *job, const leat_region_options *options, leat_region **region)
 {
-    struct device *device = job->device;
     void *address;
-    int error = device->ops->region_alloc(device, options->bytes, &address);
+    int error = leat_nvshmem_holds(job)
+                    ? leat_nvshmem_alloc(job, options->bytes, &address)
+                    : job->device->ops->region_alloc(job->device, options->bytes, &address);
     if (error)
         return error;
     error = own_region(job, options, REGION_DEVICE, (uint64_t)(uintptr_t)address, region);
     if (error)
-        device->ops->region_free(device, address);
+        free_on_device(job, address, options->bytes);
     return error;
 }
 
@@ -366,7 +376,7 @@ void leat_region_free(leat_region *region)
         if (region->kind == REGION_ARENA)
             leat_arena_free(job, region->remote, region->bytes);
         else if (region->kind == REGION_DEVICE)
-            job->device->ops->region_free(job->device, region->address);
+            free_on_device(job, region->address, region->bytes);
         publish(job);
     }
     *region->link = region->next;

@@ -30,10 +30,17 @@ bool leat_path_rule(const char *rule, const char *verb, const char *name)
 }
 
 // Why the user's rule keeps this row out, or NULL.
-static const char *ruled_out(const char *rule, const char *name)
+static const char *ruled_out(const struct leat_job *job, const char *name, enum region_kind kind)
 {
+    const char *rule = job->config.paths;
     if (leat_path_rule(rule, "forbid:", name))
         return "forbidden by LEAT_PATHS";
+    // NVSHMEM moves memory of GPUs, by puts too; beside them the host's goes as it would.
+    const bool puts = leat_path_rule(rule, "require:", "nvshmem-put");
+    const bool beside = kind != REGION_DEVICE && job->device->ops->region_alloc;
+    if ((puts && !strcmp(name, "nvshmem")) ||
+        (beside && (puts || leat_path_rule(rule, "require:", "nvshmem"))))
+        return NULL;
     // Memory of one's own needs no path; requiring another row is about peers, or about files.
     if (!strncmp(rule, "require:", 8) && !leat_path_rule(rule, "require:", name) &&
         strcmp(name, "self") != 0 && !file_paths_required(rule) &&
@@ -45,7 +52,7 @@ static const char *ruled_out(const char *rule, const char *name)
 static int try_row(struct leat_job *job, const struct transport *transport, int peer,
                    enum region_kind kind, leat_path_row *row)
 {
-    const char *rule = ruled_out(job->config.paths, transport->name);
+    const char *rule = ruled_out(job, transport->name, kind);
     const char *absent = rule ? NULL : leat_transport_absent(transport);
     snprintf(row->name, sizeof row->name, "%s", transport->name);
     if (rule || absent) {

@@ -11,6 +11,7 @@
 #include "device/cuda.h"
 
 #include "core/job.h"
+#include "transport/nvshmem.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -81,7 +82,9 @@ int leat_cuda_load_kernels(struct cuda_device *device)
 static uint32_t blocks_for(const struct cuda_device *device, const struct device_launch *launch)
 {
     const struct config *config = &device->base.job->config;
-    uint32_t most = (uint32_t)(device->resident_blocks[launch->kernel] / device->rank_count);
+    const int fit = launch->puts ? leat_nvshmem_fit(device->base.job, (int)launch->kernel)
+                                 : device->resident_blocks[launch->kernel];
+    uint32_t most = (uint32_t)(fit / device->rank_count);
     uint32_t wanted = (launch->work + CUDA_THREADS - 1) / CUDA_THREADS;
     if (config->source[SETTING_BLOCKS] != FROM_DEFAULT)
         wanted = (uint32_t)config->block_count;
@@ -132,12 +135,15 @@ static int launch_one(struct cuda_device *device, const struct device_launch *la
     const uint64_t turn = turn_of(device, launch);
     const struct device_memory *arguments = launch->arguments;
     const void *const *entry = device->entry[launch->kernel];
-    enum cuda_entry kind = kind_for(entry, arguments->bytes);
+    enum cuda_entry kind = launch->puts ? CUDA_FAR : kind_for(entry, arguments->bytes);
     if (kind == CUDA_FAR) {
         struct cuda_far far = {.end = {blocks},
                                .choice = {launch->choice},
                                .turn = {turn},
                                .arguments = {arguments->address}};
+        if (launch->puts)
+            return leat_nvshmem_launch(device->base.job, (int)launch->kernel, blocks, launch->gang,
+                                       &far);
         return start(device, entry[kind], blocks, launch->gang, &far);
     }
     struct cuda_near carried; // or what of it the kernel takes

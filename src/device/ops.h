@@ -65,6 +65,7 @@ struct device_launch {
     uint64_t turn;   /* the number of the kernel's exchange, from 1; 0: it counts by itself */
     /* Published, unchanged until the kernel has ended: a launch may carry it along by value. */
     const struct device_memory *arguments;
+    bool puts;     /* the kernel has to reach peers by NVSHMEM's puts */
     uint32_t work; /* elements: how many blocks it takes depends on them */
     /* Kernels that wait for other ranks' kernels: all of one GPU have to run at once. NULL for
      * those that wait for nobody. */

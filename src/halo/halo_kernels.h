@@ -47,8 +47,22 @@ struct k_ring {
     struct leat_signal *bell;    /* the proxy's, counted up with each order; CPU device */
 };
 
+/*
+ * What belongs to a word of a peer's where kernels reach it by NVSHMEM's puts only: numbered as
+ * orders are (k_order.post). Addresses at the peer are symmetric ones, as if they were here.
+ */
+struct k_put {
+    char *to; /* the first landing zone there; and from it to the second */
+    uint64_t to_stride;
+    const char *from; /* what has been packed, likewise */
+    uint64_t from_stride, bytes;
+    uint64_t *signal;
+    int32_t peer;
+    uint32_t unused;
+};
+
 /* The signals of one field's pulse. `there` is at the peer and raised by us; NULL for nobody, and
- * where the proxy does it. */
+ * where the proxy or a put does it. */
 struct k_pulse_signals {
     struct leat_signal *x_there, *x_here;           /* our data are in; the peer's are */
     struct leat_signal *x_free_there, *x_free_here; /* our ghosts may be overwritten; the peer's */
@@ -61,14 +75,14 @@ struct k_pulse {
     uint32_t send_count, dependent_start;
     uint32_t recv_count, recv_offset;
     uint32_t send_offset; /* where this pulse begins among all sent entries */
-    /* What the proxy does: its first post's number from bit K_POST_BIT on, and below it bits of
-     * those of the four words (enum board_signal) that it raises. */
+    /* What the proxy or puts do: their first post's number from bit K_POST_BIT on, and below it
+     * bits of those of the four words (enum board_signal) that they raise. */
     uint32_t posts;
     uint64_t forward_needs; /* bits of the pulses whose elements it forwards */
     uint64_t reverse_needs; /* bits of the pulses that bring values for its ghosts */
     int32_t send_rank, recv_rank;
     double shift[3];
-    /* Where the proxy carries, these lie here and it copies from them. */
+    /* Where the proxy carries, or puts do, these lie here and are copied from. */
     void *x_landing;   /* at send_rank: its ghosts of this pulse */
     uint64_t x_stride; /* bytes from its first landing zone to its second */
     void *f_landing;   /* at recv_rank: its buffer for what comes back of this pulse */
@@ -121,7 +135,8 @@ struct k_field {
     struct k_wait wait;
     /* [2], forward and reverse, in the host's memory: for launches with HALO_MEANWHILE. */
     const struct k_meanwhile *meanwhile;
-    struct k_ring *ring; /* NULL: kernels store to all peers themselves */
+    struct k_ring *ring; /* NULL: kernels store to all peers themselves, or put: */
+    const struct k_put *puts;
 };
 
 #ifdef __CUDACC__

@@ -33,6 +33,7 @@ static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t 
         .choice = choice,
         .turn = epoch - halo_kernel(halo, f)->first_epoch,
         .arguments = &halo->field[f].kernel,
+        .puts = halo->mode->waits_in_kernels && halo_puts(halo),
         .work = halo_work(halo),
         .gang = halo->gang,
     };
@@ -145,7 +146,11 @@ static int host_transfer(struct leat_halo *halo, const struct word *word, void *
     struct device *device = halo->job->device;
     // The transport copies from where the host can load.
     const bool carried = !word->there && !halo_is_remote(halo);
-    int error = bytes && !carried ? device->ops->put(device, landing, from, bytes) : 0;
+    int error = 0;
+    if (bytes && halo_puts(halo))
+        error = halo_put(halo, word->field, word->pulse, word->which, from, word->epoch);
+    else if (bytes && !carried)
+        error = device->ops->put(device, landing, from, bytes);
     if (!error)
         error = leat_device_sync(device);
     if (!error && carried)
@@ -173,6 +178,8 @@ static int stream_raise(struct leat_halo *halo, const struct word *word)
     struct device *device = halo->job->device;
     if (word->there)
         return device->ops->raise(device, word->there, word->epoch);
+    if (halo_puts(halo))
+        return halo_put(halo, word->field, word->pulse, word->which, NULL, word->epoch);
     const struct device_launch order = {
         .kernel = KERNEL_PROXY_ORDER,
         .choice = (uint32_t)word->pulse << HALO_PULSE_BIT | (uint32_t)word->which,
@@ -191,6 +198,9 @@ static int stream_transfer(struct leat_halo *halo, const struct word *word, void
                            const void *from, uint64_t bytes)
 {
     struct device *device = halo->job->device;
+    if (halo_puts(halo))
+        return halo_put(halo, word->field, word->pulse, word->which, bytes ? from : NULL,
+                        word->epoch);
     int error = bytes ? device->ops->put(device, landing, from, bytes) : 0;
     return error ? error : stream_raise(halo, word);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the proxy carries for a halo: which peers need it, what is packed where, what an order
-// means.
+// What the proxy carries for a halo, or NVSHMEM's puts: which peers need it, what is packed where,
+// what an order means.
 //
 // Algorithm: a peer's region without an address here cannot be stored to; every word and every
 // entry that goes to one gets a post, found by its number alone, and entries a place here that
@@ -8,6 +8,8 @@
 // Disadvantage: memory for all entries that are sent so, twice where they land in two zones.
 
 #include "halo/proxy.h"
+
+#include "transport/nvshmem.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +28,7 @@ bool halo_is_direct(const leat_region *view)
 
 int halo_can_carry(const leat_region *view, const char *what)
 {
-    if (halo_is_direct(view))
+    if (halo_is_direct(view) || view->row == ROW_NVSHMEM)
         return 0;
     if (!view->transport->put_signal)
         return leat_fail(-EHOSTUNREACH,
@@ -52,7 +54,8 @@ bool halo_stores_to_all(const struct leat_halo *halo)
             if (ranks[i] == LEAT_NOBODY || ranks[i] == job->rank)
                 continue;
             int row = rule(job, "require:") ? -1 : leat_path_choose(job, ranks[i], kind, NULL);
-            if (row < 0 || !leat_transports[row]->map || row == ROW_HOSTCOPY)
+            if (row < 0 || !leat_transports[row]->map || row == ROW_HOSTCOPY ||
+                (row == ROW_NVSHMEM && !leat_nvshmem_stores(job, ranks[i])))
                 return false;
         }
     }
@@ -161,10 +164,71 @@ static int share(struct leat_halo *halo, struct halo_proxy *link, uint64_t packe
     return 0;
 }
 
+// ---- puts ----
+
+// All of the halo's memory on GPUs is reached by one path or none of it.
+static bool by_nvshmem(const struct leat_halo *halo)
+{
+    for (int i = 0; i < halo->peer_count; i++)
+        if (halo->peer[i].returned->row == ROW_NVSHMEM)
+            return true;
+    return false;
+}
+
+static void fill_put(const struct halo_post *post, struct k_put *put)
+{
+    *put = (struct k_put){.from = post->from,
+                          .from_stride = post->from_stride,
+                          .bytes = post->bytes,
+                          .peer = post->peer};
+    if (post->peer < 0)
+        return;
+    if (post->to) {
+        put->to = leat_nvshmem_symmetric(post->to, post->offset);
+        put->to_stride = post->stride;
+    }
+    if (post->signals->row == ROW_NVSHMEM)
+        put->signal = leat_nvshmem_symmetric(post->signals, post->signal_offset);
+}
+
+// What has been packed lies in the symmetric heap too: a put may come from there on any path.
+static int share_puts(struct leat_halo *halo, struct halo_proxy *link, uint64_t packed_bytes)
+{
+    const leat_region_options options = {
+        .size = sizeof options, .bytes = packed_bytes, .memory = LEAT_MEMORY_DEVICE};
+    int error = leat_region_alloc(halo->job, &options, &link->packed_region);
+    if (!error)
+        link->packed = link->packed_region->address;
+    return error;
+}
+
+static int publish_puts(struct leat_halo *halo, struct halo_proxy *link)
+{
+    struct device *device = halo->job->device;
+    const uint32_t count = post_count(halo);
+    int error = device->ops->alloc(device, count * sizeof(struct k_put), &link->puts);
+    struct k_put *puts = link->puts.host;
+    for (uint32_t i = 0; !error && i < count; i++)
+        fill_put(&link->posts[i], &puts[i]);
+    return error ? error : device->ops->publish(device, &link->puts);
+}
+
+int halo_put(struct leat_halo *halo, int f, int p, enum board_signal word, const void *from,
+             uint64_t value)
+{
+    const struct k_put *puts = halo->proxy->puts.host;
+    struct k_put put = puts[halo_post_number(halo, p, f, word)];
+    put.from = from;
+    put.bytes = from ? put.bytes : 0;
+    int error = leat_nvshmem_put(halo->job, &put, value);
+    return error ? halo_carry_failed(halo, f, p, word, error) : 0;
+}
+
 int halo_proxy_open(struct leat_halo *halo, uint64_t first_epoch)
 {
     if (!is_needed(halo))
         return 0;
+    const bool puts_bytes = by_nvshmem(halo);
     const uint32_t count = post_count(halo);
     struct halo_proxy *link = calloc(1, sizeof *link);
     struct halo_post *posts = calloc(count, sizeof *posts);
@@ -181,12 +245,14 @@ int halo_proxy_open(struct leat_halo *halo, uint64_t first_epoch)
     for (int p = 0; p < halo->plan->pulse_count; p++)
         for (int f = 0; f < halo->field_count; f++)
             packed += to_receiver(halo, p, f) + to_sender(halo, p, f);
-    int error = share(halo, link, packed);
+    int error = puts_bytes ? share_puts(halo, link, packed) : share(halo, link, packed);
     for (uint64_t i = 0, at = 0; !error && i < count; i++) {
         posts[i].from = link->packed + at;
         at += (posts[i].stride ? 2 : 1) * posts[i].from_stride;
     }
-    return error ? error : halo_proxy_attach(halo, first_epoch);
+    if (error)
+        return error;
+    return puts_bytes ? publish_puts(halo, link) : halo_proxy_attach(halo, first_epoch);
 }
 
 void halo_proxy_free(struct leat_halo *halo)
@@ -198,6 +264,8 @@ void halo_proxy_free(struct leat_halo *halo)
     halo_proxy_drain(halo);
     halo_proxy_detach(halo);
     device->ops->free(device, &link->ring);
+    device->ops->free(device, &link->puts);
+    leat_region_free(link->packed_region);
     if (link->shared && device->ops->report_free)
         device->ops->report_free(device, link->shared);
     else
@@ -219,6 +287,7 @@ void halo_proxy_bind(struct leat_halo *halo, int f, struct k_field *kernel)
     if (!halo->proxy)
         return;
     kernel->ring = halo->proxy->ring.address;
+    kernel->puts = halo->proxy->puts.address;
     for (int p = 0; p < kernel->pulse_count; p++) {
         struct k_pulse *pulse = (struct k_pulse *)(void *)(kernel + 1) + p;
         struct leat_signal **there[BOARD_SIGNALS] = {
@@ -234,7 +303,9 @@ void halo_proxy_bind(struct leat_halo *halo, int f, struct k_field *kernel)
         for (int which = 0; which < BOARD_SIGNALS; which++)
             if (by_proxy(halo, p, f, (enum board_signal)which)) {
                 pulse->posts |= 1u << which;
-                *there[which] = NULL;
+                // A word of the host's stays the host's to raise after a put.
+                if (!halo_puts(halo) || !halo->mode->host_signals)
+                    *there[which] = NULL;
             }
         if (x->peer >= 0) {
             pulse->x_landing = x->from;
@@ -249,7 +320,7 @@ int halo_proxy_error(const struct leat_halo *halo, const char *what)
 {
     const struct halo_proxy *link = halo->proxy;
     const struct k_error *report = halo->report;
-    if (!link || report->signal != link->carried)
+    if (!link || !link->carried || report->signal != link->carried)
         return 0;
     int failed = __atomic_load_n(&link->failed, __ATOMIC_ACQUIRE);
     if (failed)

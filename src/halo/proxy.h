@@ -30,6 +30,10 @@ struct halo_post {
 /* A halo's side of it. */
 struct halo_proxy {
     struct leat_halo *halo;
+    /* Where NVSHMEM reaches the peers: kernels put by themselves what they have packed, by this
+     * table (k_put, a post each), and there are no orders. NULL: the thread carries. */
+    struct device_memory puts;
+    leat_region *packed_region;
     struct halo_proxy *next, **link; /* those that the thread goes through; NULL: not among them */
     struct device_memory ring;       /* k_ring */
     uint64_t shared_bytes;
@@ -62,6 +66,15 @@ bool halo_stores_to_all(const struct leat_halo *halo);
 int halo_proxy_open(struct leat_halo *halo, uint64_t first_epoch);
 /* What the field's kernels need to know of it. */
 void halo_proxy_bind(struct leat_halo *halo, int field, struct k_field *kernel);
+/* Whether kernels put, by NVSHMEM. */
+static inline bool halo_puts(const struct leat_halo *halo)
+{
+    return halo->proxy && halo->proxy->puts.address;
+}
+/* The same by the rank's stream: `bytes` from here, or none, and the word after them; with `bytes`
+ * alone where the word is one that the host raises. */
+int halo_put(struct leat_halo *halo, int field, int pulse, enum board_signal word, const void *from,
+             uint64_t value);
 /* Mode host is its own proxy: brings `bytes` from here, or none, and raises the word. */
 int halo_carry(struct leat_halo *halo, int field, int pulse, enum board_signal word,
                const void *from, uint64_t value);

@@ -5,7 +5,7 @@
 // as if the exchanges had been called one by one; then resident_kernels.inc loops on the device.
 // Advantage: nothing is launched in a step. Disadvantage: the host learns of a failure at the end.
 
-#include "halo/halo_internal.h"
+#include "halo/proxy.h"
 
 #include "core/trace.h"
 
@@ -250,6 +250,7 @@ static int launch_run(struct leat_halo *halo, struct k_loop *loop)
     const struct device_launch launch = {
         .kernel = KERNEL_RESIDENT,
         .arguments = &halo->run,
+        .puts = halo_puts(halo),
         .work = halo_work(halo),
         .gang = halo->gang,
     };

@@ -4,10 +4,8 @@
 
 #include "transport/transport.h"
 
-static const struct transport nvshmem = {.name = "nvshmem", .absent = "this build has no NVSHMEM"};
-
 const struct transport *const leat_transports[ROW_COUNT] = {
     [ROW_SELF] = &leat_transport_self,     [ROW_PEER] = &leat_transport_peer,
-    [ROW_SHM] = &leat_transport_shm,       [ROW_NVSHMEM] = &nvshmem,
+    [ROW_SHM] = &leat_transport_shm,       [ROW_NVSHMEM] = &leat_transport_nvshmem,
     [ROW_FABRIC] = &leat_transport_fabric, [ROW_HOSTCOPY] = &leat_transport_hostcopy,
 };

@@ -62,7 +62,7 @@ static inline const char *leat_transport_absent(const struct transport *transpor
 
 extern const struct transport *const leat_transports[ROW_COUNT];
 extern const struct transport leat_transport_self, leat_transport_peer, leat_transport_shm,
-    leat_transport_fabric, leat_transport_hostcopy;
+    leat_transport_nvshmem, leat_transport_fabric, leat_transport_hostcopy;
 
 /* Whether a rule of LEAT_PATHS begins with `verb` ("forbid:", "require:") and names the path. */
 bool leat_path_rule(const char *rule, const char *verb, const char *name);
