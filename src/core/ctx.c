@@ -101,9 +101,10 @@ static void leave_at_once(struct tie *tie)
 {
     char reason[LEAT_DETAIL_BYTES];
     snprintf(reason, sizeof reason, "%s", leat_error_detail());
-    tie->ops->leave(tie, reason);
-    if (tie->ops->end)
-        tie->ops->end(tie);
+    const struct tie_ops *ops = tie->ops; // leave may free the tie
+    ops->leave(tie, reason);
+    if (ops->end)
+        ops->end(tie);
     leat_fail(0, "%s", reason);
 }
 
@@ -204,8 +205,9 @@ void leat_close(leat_job *job, const char *reason)
         leat_rank_failed(job->segment->head, job->rank);
     file_pool_close(job); // calls end before the memory and the device that they use go
     struct tie *tie = job->tie;
+    const struct tie_ops *ties = tie ? tie->ops : NULL; // leave may free the tie
     if (tie)
-        tie->ops->leave(tie, reason);
+        ties->leave(tie, reason);
     job->tie = NULL;
     leat_trace_close(job);
     while (job->children)
@@ -220,8 +222,8 @@ void leat_close(leat_job *job, const char *reason)
     for (int rank = 0; rank < job->rank_count; rank++)
         free(job->peer[rank]);
     free(job->peer);
-    if (tie && tie->ops->end)
-        tie->ops->end(tie);
+    if (tie && ties->end)
+        ties->end(tie);
     leat_segment_release(job->segment);
     pthread_mutex_destroy(&job->file_lock);
     free(job);
