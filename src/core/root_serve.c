@@ -9,6 +9,7 @@
 
 #include "core/descriptor.h"
 #include "core/log.h"
+#include "core/thread.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -318,7 +319,7 @@ int root_open(const struct root_options *options, const struct seat *seat, struc
         root->host[root->host_count++] = (struct root_host){.leader = 0, .seated = true};
         memcpy(root->host[0].id, options->host, HELLO_HOST_BYTES);
         memcpy(root->host[0].seat, seat->name, sizeof seat->name);
-        int code = pthread_create(&root->thread, NULL, serve, root);
+        int code = leat_thread_start(&root->thread, serve, root);
         if (code)
             error = leat_fail(-code, "cannot start the root's thread: %s", strerror(code));
     }

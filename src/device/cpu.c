@@ -10,6 +10,7 @@
 #include "device/ops.h"
 
 #include "core/job.h"
+#include "core/thread.h"
 #include "device/copies.h"
 #include "device/kernel.h"
 #include "halo/halo_kernels.h"
@@ -263,7 +264,7 @@ int leat_device_cpu_open(struct leat_job *job, struct device **opened)
     for (uint32_t i = 0; i + 1 < blocks; i++) {
         workers[i].device = device;
         workers[i].block = i + 1;
-        int error = pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]);
+        int error = leat_thread_start(&workers[i].thread, worker_main, &workers[i]);
         if (error) {
             cpu_close(&device->base);
             return leat_fail(-error,

@@ -13,6 +13,7 @@
 #include "device/cuda.h"
 
 #include "core/job.h"
+#include "core/thread.h"
 #include "device/kernel.h"
 
 #include <cuda.h>
@@ -210,7 +211,7 @@ static int start_watch(struct cuda_device *device)
         error = make_release_stream(device);
     }
     if (!error) {
-        int code = pthread_create(&watch->thread, NULL, watch_stream, watch);
+        int code = leat_thread_start(&watch->thread, watch_stream, watch);
         if (code)
             error =
                 leat_fail(-code, "cannot start the watchdog of stream waits: %s", strerror(code));

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "file/cufile.h"
 
+#include "core/thread.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -199,7 +201,7 @@ static bool open_in_time(struct cufile *cufile, uint64_t timeout_ns)
 {
     struct opening *opening = new_opening(cufile->call.cuFileDriverOpen);
     pthread_t thread;
-    if (!opening || pthread_create(&thread, NULL, open_driver, opening)) {
+    if (!opening || leat_thread_start(&thread, open_driver, opening)) {
         free(opening);
         snprintf(cufile->absent, sizeof cufile->absent, "no thread to open its driver");
         return false;

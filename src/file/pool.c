@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "file/internal.h"
 
+#include "core/thread.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -230,7 +232,7 @@ static int start_lane(struct file_pool *pool)
     if (!lane)
         return leat_fail(-ENOMEM, "no memory for a thread of files");
     init_lane(pool, lane, pool->lane_count);
-    int error = pthread_create(&lane->thread, NULL, work, lane);
+    int error = leat_thread_start(&lane->thread, work, lane);
     if (error) {
         free(lane);
         return leat_fail(-error,

@@ -10,10 +10,10 @@
 #include "halo/check.h"
 
 #include "core/job.h"
+#include "core/thread.h"
 #include "halo/halo_internal.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -353,7 +353,7 @@ static int run_ranks(struct replay *replay, struct replay_rank *ranks, leat_job 
                                               .job = jobs[started],
                                               .plan = set->plan[started],
                                               .origin = set->origin[started]};
-        error = pthread_create(&ranks[started].thread, NULL, replay_rank, &ranks[started]);
+        error = leat_thread_start(&ranks[started].thread, replay_rank, &ranks[started]);
         if (error)
             break;
     }

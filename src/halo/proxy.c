@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "halo/proxy.h"
 
+#include "core/thread.h"
 #include "device/copies.h"
 
 #include <errno.h>
@@ -191,7 +192,7 @@ static int start(struct leat_job *job, const void *memory)
         return error;
     }
     pthread_mutex_init(&proxy->lock, NULL);
-    int code = pthread_create(&proxy->thread, NULL, run, proxy);
+    int code = leat_thread_start(&proxy->thread, run, proxy);
     if (code) {
         pthread_mutex_destroy(&proxy->lock);
         close_lane(proxy);

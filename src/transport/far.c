@@ -73,11 +73,11 @@ void far_published(struct leat_job *job)
 
 #include "core/descriptor.h"
 #include "core/signal.h"
+#include "core/thread.h"
 #include "transport/far_internal.h"
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -206,12 +206,7 @@ static void wake(struct far *far)
 
 static int start_thread(struct far *far)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    // Signals are for the program's threads.
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&far->thread, NULL, serve, far);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int code = leat_thread_start(&far->thread, serve, far);
     far->started = code == 0;
     return code ? leat_fail(-code, "cannot start the thread of the network's service: %s",
                             strerror(code))
