@@ -109,6 +109,7 @@ typedef struct leat_kernel {
      * it: then it runs on the CPU device only. */
     int (*start)(const leat_kernel_call *launch, const void *work, uint32_t blocks, uint32_t lanes,
                  void *stream, const char **words);
+    size_t work_bytes; /* of what its body reads */
 } leat_kernel;
 
 typedef struct leat_run_options {
@@ -124,9 +125,9 @@ typedef struct leat_run_options {
  * `work` is copied. `options` may be NULL. Threads: as every call for the job.
  * -ENOTSUP the job's device is a GPU and a C compiler made the kernel, or ranks share the GPU:
  * their kernels could wait for one another and not all run; -EINVAL more blocks than can run at
- * once, or a size out of range; -EIO what CUDA says of the launch; -ETIMEDOUT, -ECONNRESET a wait
- * in this kernel (CPU device) or in an earlier one failed: names kernel, peer, wanted and seen
- * signal
+ * once, a size out of range, or another `work_bytes` than the kernel's; -EIO what CUDA says of the
+ * launch; -ETIMEDOUT, -ECONNRESET a wait in this kernel (CPU device) or in an earlier one failed:
+ * names kernel, peer, wanted and seen signal
  */
 LEAT_API int leat_device_run(leat_job *job, const leat_kernel *kernel, const void *work,
                              size_t work_bytes, const leat_run_options *options);

@@ -307,7 +307,7 @@ LEAT_DEVICE void leat_grid_signal(const leat_grid *grid, uint32_t counter, leat_
         *words = cudaGetErrorString(failed);                                                       \
         return (int)failed;                                                                        \
     }                                                                                              \
-    static const leat_kernel name = {#name, name##_host, name##_start};                            \
+    static const leat_kernel name = {#name, name##_host, name##_start, sizeof(type)};              \
     static __host__ __device__ void name##_body(const leat_grid *grid, const type *work)
 #else
 #define LEAT_KERNEL(name, type)                                                                    \
@@ -316,7 +316,7 @@ LEAT_DEVICE void leat_grid_signal(const leat_grid *grid, uint32_t counter, leat_
     {                                                                                              \
         name##_body(grid, (const type *)work);                                                     \
     }                                                                                              \
-    static const leat_kernel name = {#name, name##_host, NULL};                                    \
+    static const leat_kernel name = {#name, name##_host, NULL, sizeof(type)};                      \
     static void name##_body(const leat_grid *grid, const type *work)
 #endif
 

@@ -180,7 +180,11 @@ int leat_device_run(leat_job *job, const leat_kernel *kernel, const void *work, 
     int error = leat_need(job, "leat_device_run", "job");
     if (!error)
         error = leat_need(kernel, "leat_device_run", "kernel");
-    if (!error && work_bytes)
+    if (!error && work_bytes != kernel->work_bytes)
+        error = leat_fail(-EINVAL,
+                          "leat_device_run: %zu bytes of work for kernel %.64s, which reads %zu",
+                          work_bytes, kernel->name, kernel->work_bytes);
+    if (!error)
         error = leat_need(work, "leat_device_run", "work");
     leat_run_options full;
     if (!error)

@@ -239,14 +239,20 @@ static void refuse(struct rank_thread *self)
         leat_job *job;
         const leat_kernel *kernel;
         const struct work *work;
+        size_t bytes;
         const leat_run_options *options;
         const char *word;
-    } call[] = {
-        {self->job, &swap, &work, &many, "LEAT_BLOCKS"},  {self->job, &swap, &work, &wide, "1025"},
-        {self->job, &swap, &work, &no_size, "size is 0"}, {self->job, &swap, NULL, NULL, "work"},
-        {self->job, NULL, &work, NULL, "kernel"},         {NULL, &swap, &work, NULL, "job"}};
+    } call[] = {{self->job, &swap, &work, sizeof work, &many, "LEAT_BLOCKS"},
+                {self->job, &swap, &work, sizeof work, &wide, "1025"},
+                {self->job, &swap, &work, sizeof work, &no_size, "size is 0"},
+                {self->job, &swap, NULL, sizeof work, NULL, "work"},
+                {self->job, NULL, &work, sizeof work, NULL, "kernel"},
+                {NULL, &swap, &work, sizeof work, NULL, "job"},
+                // The body would read beyond it.
+                {self->job, &swap, &work, sizeof &work, NULL, "8 bytes of work"},
+                {self->job, &swap, NULL, 0, NULL, "0 bytes of work"}};
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
-        int error = leat_device_run(call[i].job, call[i].kernel, call[i].work, sizeof work,
+        int error = leat_device_run(call[i].job, call[i].kernel, call[i].work, call[i].bytes,
                                     call[i].options);
         rank_check(self, error == -EINVAL && strstr(leat_error_detail(), call[i].word),
                    "call %zu: %d: %s", i, error, leat_error_detail());
