@@ -110,6 +110,11 @@ struct k_meanwhile {
     uint64_t step;
 };
 
+/* A home element that was sent, and where its sources begin: read at once. */
+struct k_sent {
+    uint32_t element, first;
+} __attribute__((aligned(8)));
+
 /* Nothing here changes while the halo lives, so a launch may carry it along with its pulses, which
  * follow it in memory. */
 struct k_field {
@@ -122,8 +127,10 @@ struct k_field {
     uint64_t first_epoch;
     struct k_turns *turns;
     /* Sent entries by element: source[source_start[e] .. source_start[e + 1]), pulses descending.
-     * sent_home lists the home elements that were sent at all. */
-    const uint32_t *source_start, *source, *sent_home;
+     * sent_home [sent_home_count + 1] lists the home elements that were sent at all, ascending, so
+     * that the sources of one end where the next one's begin. */
+    const uint32_t *source_start, *source;
+    const struct k_sent *sent_home;
     uint32_t sent_home_count;
     uint32_t packets;    /* of an element; 0: entries are announced by signals */
     uint32_t send_total; /* sent entries */

@@ -21,7 +21,7 @@ static void fill_sources(struct leat_halo *halo)
     const struct leat_plan *plan = halo->plan;
     uint32_t *start = halo->source_start.host, *source = halo->source.host;
     const uint32_t *index = halo->index.host;
-    uint32_t *sent_home = halo->sent_home.host;
+    struct k_sent *sent_home = halo->sent_home.host;
     for (uint32_t i = 0; i < halo->send_total; i++)
         start[index[i] + 1]++;
     for (uint32_t e = 0; e < plan->element_count; e++)
@@ -37,7 +37,8 @@ static void fill_sources(struct leat_halo *halo)
     start[0] = 0;
     for (uint32_t e = 0; e < plan->home_count; e++)
         if (start[e] != start[e + 1])
-            sent_home[halo->sent_home_count++] = e;
+            sent_home[halo->sent_home_count++] = (struct k_sent){e, start[e]};
+    sent_home[halo->sent_home_count] = (struct k_sent){.first = start[plan->home_count]};
 }
 
 static int pulse_of(const struct leat_plan *plan, uint32_t element)
@@ -83,7 +84,7 @@ int halo_invert(struct leat_halo *halo)
     if (!error)
         error = alloc_words(halo, (uint64_t)plan->element_count + 1, &halo->source_start);
     if (!error)
-        error = alloc_words(halo, plan->home_count, &halo->sent_home);
+        error = alloc_words(halo, 2 * ((uint64_t)plan->home_count + 1), &halo->sent_home);
     if (error)
         return error;
     uint32_t offset = 0, *index = halo->index.host;

@@ -156,6 +156,7 @@ struct rank {
     struct k_packet x_in[2 * MOVED], x_out[2 * MOVED], f_in[2 * MOVED], f_out[2 * MOVED];
     float value[2][ELEMENTS];
     uint32_t index[MOVED], source_start[ELEMENTS + 1], source[MOVED];
+    struct k_sent sent_home[MOVED + 1];
 };
 
 static void fill_side(struct rank *rank, int which, uint32_t count)
@@ -171,7 +172,7 @@ static void fill_side(struct rank *rank, int which, uint32_t count)
         .turns = rank->turns[which],
         .source_start = rank->source_start,
         .source = rank->source,
-        .sent_home = rank->index,
+        .sent_home = rank->sent_home,
         .sent_home_count = count,
         .packets = 1,
         .send_total = count,
@@ -201,6 +202,8 @@ static struct rank *new_rank(uint32_t count)
     assert_non_null(rank);
     for (uint32_t i = 0; i < count; i++)
         rank->index[i] = rank->source[i] = i;
+    for (uint32_t i = 0; i <= count; i++)
+        rank->sent_home[i] = (struct k_sent){i, i};
     for (uint32_t e = 0; e <= ELEMENTS; e++)
         rank->source_start[e] = e < count ? e : count;
     for (int which = 0; which < 2; which++)
