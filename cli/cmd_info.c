@@ -58,7 +58,7 @@ static const char *costs_of(int row)
     case ROW_FABRIC:
         return "ranks of different hosts start as one job, but send no messages to each other";
     case ROW_HOSTCOPY:
-        return "GPUs without access to each other have no path";
+        return "GPUs without access to each other, or registered in another process, have no path";
     default:
         return NULL;
     }

@@ -470,7 +470,8 @@ static int run(int argc, char **argv, char *const *given)
         request.options.rank_count = request.rank_count ? request.rank_count : 1;
         if (request.options.oracle)
             status = md_run_oracle(&request.options);
-        else if (request.rank_threads || request.options.device == MD_DEVICE_CUDA)
+        else if (request.rank_threads ||
+                 (request.options.device == MD_DEVICE_CUDA && !leat_launched()))
             status = md_run_threads(&request);
         else if (request.options.rank_count > 1 && !leat_launched())
             status = md_launch(argc, given, &request);

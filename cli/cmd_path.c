@@ -25,7 +25,7 @@ enum { OPTION_JSON = OPTION_LONG };
 
 #define RANKS_MAX     256
 #define DEFAULT_RANKS 2
-#define KINDS         3 // memory allocated by leat, registered by its owner, of the owner's GPU
+#define KINDS         4 // memory allocated by leat, registered by its owner, both of the owner's GPU
 
 static const struct option_row rows[] = {
     {'n', "ranks", "N",
@@ -44,11 +44,12 @@ static const struct option_table table = {
     .row_count = sizeof rows / sizeof *rows,
 };
 
-static const char *const kind_words[KINDS] = {"allocated", "registered", "device"};
+static const char *const kind_words[KINDS] = {"allocated", "registered", "device",
+                                              "device-registered"};
 
 struct survey {
     int rank_count;
-    int kinds;      // on the CPU device there is no third one
+    int kinds;      // on the CPU device the first two
     int from_count; // whose rows are there: all ranks', or rank 0's
     bool threads;
     leat_path_report *report; // [from][to][kind]
@@ -86,7 +87,7 @@ static int ask(leat_job *job, int from, struct survey *survey)
     int known = leat_device_info_get(job, &device);
     if (known)
         return known;
-    survey->kinds = device.number >= 0 ? KINDS : KINDS - 1;
+    survey->kinds = device.number >= 0 ? KINDS : KINDS - 2;
     for (int to = 0; to < survey->rank_count; to++)
         for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++) {
             leat_path_report *report = report_at(survey, from, to, kind);
@@ -239,7 +240,8 @@ static void print_text(const struct survey *survey)
     printf("%d ranks, %s; A>B: from rank A to memory of rank B\n", n, ranks_are(survey));
     for (int kind = 0; kind < survey->kinds && kind < KINDS; kind++) {
         static const char *const headings[KINDS] = {"allocated by leat", "registered by its owner",
-                                                    "of the owner's GPU, allocated by leat"};
+                                                    "of the owner's GPU, allocated by leat",
+                                                    "of the owner's GPU, registered by it"};
         printf("\nmemory %s\n", headings[kind]);
         for (int pair = 0; pair < survey->from_count * n; pair++) {
             int before = 0;

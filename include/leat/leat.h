@@ -217,8 +217,8 @@ typedef struct leat_path_report {
 
 /*
  * Which row of the path table leads to memory of rank `peer`, and why better ones do not:
- * `registered` is 0 for what leat allocated, 1 for what its owner registered, 2 for what leat
- * allocated on the owner's GPU. Takes no communication. -EINVAL another number.
+ * `registered` is 0 for what leat allocated, 1 for what its owner registered, 2 and 3 for the same
+ * on the owner's GPU. Takes no communication. -EINVAL another number.
  */
 LEAT_API int leat_path_query(leat_job *job, int peer, int registered, leat_path_report *report);
 

@@ -8,7 +8,6 @@
 // or a halo.
 
 #include "transport/far.h"
-#include "transport/nvshmem.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -71,19 +70,20 @@ static int raise_far(leat_place place, uint64_t value)
     return far_do(place.region->job, &raise, "signal");
 }
 
-// Where copies made here find the region's bytes; NULL where only its own transport does. A
-// device's copies take addresses that loads and stores do not.
+// Where copies made here find the region's bytes; NULL where only its own transport does. In one
+// process a device's copies take addresses that loads and stores do not.
 static char *reach(const struct leat_region *region)
 {
-    const bool here = region->kind == REGION_DEVICE && !leat_nvshmem_holds(region->job);
-    return here ? (char *)(uintptr_t)region->remote : (char *)region->address;
+    const bool threads = region->job->segment->head->threads;
+    return leat_on_device(region->kind) && threads ? (char *)(uintptr_t)region->remote
+                                                   : (char *)region->address;
 }
 
 static int transfer(leat_place to, leat_place from, uint64_t bytes)
 {
     const struct leat_region *target = to.region, *source = from.region;
-    const bool to_device = target->kind == REGION_DEVICE;
-    const bool from_device = source->kind == REGION_DEVICE;
+    const bool to_device = leat_on_device(target->kind);
+    const bool from_device = leat_on_device(source->kind);
     char *there = reach(target), *here = reach(source);
     // A device's transport knows what to do with an address of either side, others with the host's.
     if (here && (to_device || !from_device))

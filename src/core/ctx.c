@@ -11,9 +11,11 @@
 #include "core/bootstrap.h"
 #include "core/launch.h"
 #include "core/trace.h"
+#include "device/lookout.h"
 #include "device/ops.h"
 #include "file/internal.h"
 #include "halo/proxy.h"
+#include "transport/door.h"
 #include "transport/far.h"
 #include "transport/nvshmem.h"
 
@@ -213,8 +215,10 @@ void leat_close(leat_job *job, const char *reason)
     while (job->children)
         job->children->orphan(job->children);
     leat_proxy_close(job);
+    leat_lookout_close(job);
     while (job->regions)
         leat_region_free(job->regions);
+    leat_door_close(job);
     far_close(job);
     leat_nvshmem_close(job);
     job->device->ops->close(job->device);

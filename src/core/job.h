@@ -63,16 +63,22 @@ struct segment_head {
     struct rank_record rank[];
 };
 
-/* Numbered as `registered` of leat_path_query. */
-enum region_kind { REGION_ARENA, REGION_REGISTERED, REGION_DEVICE };
+/* Numbered as `registered` of leat_path_query. DEVICE is a GPU's memory that leat has allocated,
+ * DEVICE_REGISTERED what its owner has. */
+enum region_kind { REGION_ARENA, REGION_REGISTERED, REGION_DEVICE, REGION_DEVICE_REGISTERED };
+
+static inline bool leat_on_device(enum region_kind kind)
+{
+    return kind == REGION_DEVICE || kind == REGION_DEVICE_REGISTERED;
+}
 
 /* An entry of a rank's directory of regions. Odd generation: live. */
 struct region_slot {
     uint64_t generation;
     uint64_t offset; /* in the arena; or the address */
     uint64_t bytes;
-    uint32_t kind; /* enum region_kind */
-    uint32_t unused;
+    uint32_t kind;   /* enum region_kind */
+    uint32_t serial; /* of the allocation, where other processes may map it; 0: they may not */
     char name[LEAT_REGION_NAME];
 };
 
@@ -119,6 +125,22 @@ struct card_box {
     char text[LEAT_CARD_BYTES];
 };
 
+#define LEAT_GPU_BYTES  16 /* of what CUDA tells GPUs apart by */
+#define LEAT_DOOR_BYTES 40
+
+/* A rank's GPU, for the other processes of its host. */
+struct gpu_card {
+    uint32_t there;   /* 1: the rank computes on one; released after the rest */
+    uint32_t exports; /* what leat allocates on it can be mapped by other processes */
+    uint8_t id[LEAT_GPU_BYTES];
+    char why[LEAT_REASON];      /* it cannot */
+    uint64_t given_back;        /* allocations that have gone back to CUDA so far */
+    uint32_t door_open;         /* released after the next */
+    char door[LEAT_DOOR_BYTES]; /* of transport/door.h: its socket's name */
+    uint8_t line[4 * LEAT_SIGNAL_BYTES - 200];
+};
+_Static_assert(sizeof(struct gpu_card) % LEAT_SIGNAL_BYTES == 0, "whole lines");
+
 struct arena_head {
     struct leat_signal published; /* raised on every change of the directory */
     uint32_t slot_count;          /* slots ever used */
@@ -127,6 +149,7 @@ struct arena_head {
     uint64_t line[6];
     struct endpoint endpoint;
     struct card_box card[LEAT_CARDS];
+    struct gpu_card gpu;
     struct region_slot slot[LEAT_REGION_SLOTS];
     struct reduce_slot reduce;
 };
@@ -178,17 +201,25 @@ struct counts {
 };
 
 struct device;
+struct door;
 struct file_buffer;
 struct file_pool;
 struct file_system_calls;
 struct letters;
 struct tie;
 struct far;
+struct lookout;
 struct msg_engine;
 struct nvshmem;
 struct proxy;
 struct runs;
 struct trace;
+
+/* Whether some processes of the job share a GPU. IGNORED: tests do not want to know. */
+enum gpus_shared { GPUS_UNKNOWN, GPUS_APART, GPUS_SHARED, GPUS_IGNORED };
+
+/* Bits of `warned` of a job. */
+enum leat_once { WARNED_SHARED_GPU = 1 };
 
 /* What a layer above has opened on a job, so that leat_close can let go of it: the handle then only
  * waits to be freed. */
@@ -220,8 +251,11 @@ struct leat_job {
     struct letters *letters;                /* halo/letter.c's */
     struct proxy *proxy;                    /* halo/proxy.c's, made at first use */
     struct device *device;
-    struct nvshmem *nvshmem;          /* transport/nvshmem.c's; NULL: not in use */
-    struct runs *runs;                /* device/run.c's, made at first use */
+    struct nvshmem *nvshmem; /* transport/nvshmem.c's; NULL: not in use */
+    struct runs *runs;       /* device/run.c's, made at first use */
+    struct door *door;       /* transport/door.c's, made at first use */
+    struct lookout *lookout; /* device/lookout.c's, made at first use */
+    enum gpus_shared gpus_shared;
     pthread_mutex_t file_lock;        /* of the making of the next */
     struct file_pool *file_pool;      /* made at first use */
     struct file_buffer *file_buffers; /* registered; under file_lock */

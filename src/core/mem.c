@@ -9,7 +9,9 @@
 
 #include "core/region.h"
 
+#include "device/copies.h"
 #include "device/ops.h"
+#include "transport/door.h"
 #include "transport/far.h"
 #include "transport/nvshmem.h"
 #include "transport/transport.h"
@@ -23,6 +25,7 @@
 
 struct slot_view {
     uint64_t generation, offset, bytes;
+    uint32_t serial;
     enum region_kind kind;
     char name[LEAT_REGION_NAME];
 };
@@ -37,6 +40,7 @@ static bool read_slot(const struct region_slot *slot, struct slot_view *view)
     view->offset = __atomic_load_n(&slot->offset, __ATOMIC_ACQUIRE);
     view->bytes = __atomic_load_n(&slot->bytes, __ATOMIC_ACQUIRE);
     view->kind = (enum region_kind)__atomic_load_n(&slot->kind, __ATOMIC_ACQUIRE);
+    view->serial = __atomic_load_n(&slot->serial, __ATOMIC_ACQUIRE);
     for (size_t i = 0; i < sizeof view->name; i++)
         view->name[i] = __atomic_load_n(&slot->name[i], __ATOMIC_ACQUIRE);
     return __atomic_load_n(&slot->generation, RELAXED) == view->generation;
@@ -99,11 +103,12 @@ static int check_name(struct leat_job *job, const char *name)
 }
 
 static void fill_slot(struct region_slot *slot, uint64_t offset, uint64_t bytes,
-                      enum region_kind kind, const char *name)
+                      enum region_kind kind, uint32_t serial, const char *name)
 {
     __atomic_store_n(&slot->offset, offset, RELAXED);
     __atomic_store_n(&slot->bytes, bytes, RELAXED);
     __atomic_store_n(&slot->kind, kind, RELAXED);
+    __atomic_store_n(&slot->serial, serial, RELAXED);
     size_t length = name ? strlen(name) : 0;
     for (size_t i = 0; i < LEAT_REGION_NAME; i++)
         __atomic_store_n(&slot->name[i], i < length ? name[i] : 0, RELAXED);
@@ -125,6 +130,8 @@ static int own_region(struct leat_job *job, const leat_region_options *options,
 {
     // Who is asked for a name by the network has to be found there first.
     int error = job->networked && options->name ? far_open(job) : 0;
+    if (!error && leat_on_device(kind))
+        error = leat_door_open(job);
     if (error)
         return error;
     int slot = free_slot(job);
@@ -134,7 +141,8 @@ static int own_region(struct leat_job *job, const leat_region_options *options,
     if (!made)
         return leat_fail(-ENOMEM, "no memory for a region handle");
     struct arena_head *head = job->arena.head;
-    fill_slot(&head->slot[slot], offset, options->bytes, kind, options->name);
+    made->serial = kind == REGION_DEVICE ? leat_door_serial(job, offset) : 0;
+    fill_slot(&head->slot[slot], offset, options->bytes, kind, made->serial, options->name);
     made->owner = job->rank;
     made->slot = (uint32_t)slot;
     made->generation = head->slot[slot].generation;
@@ -232,7 +240,13 @@ static int make_view(struct leat_job *job, int owner, uint32_t slot, const struc
     made->view = true;
     made->far = row == ROW_FABRIC;
     made->row = row;
+    made->serial = found->serial;
     made->transport = leat_transports[row];
+    int error = made->transport->attach ? made->transport->attach(made) : 0;
+    if (error) {
+        free(made);
+        return error;
+    }
     made->address = made->transport->map ? made->transport->map(made) : NULL;
     link_region(job, made);
     *region = made;
@@ -253,7 +267,7 @@ static int ask_for_region(struct leat_job *job, int owner, const char *name,
     int error = far_do(job, &ask, what);
     if (error)
         return error;
-    if (ask.found.kind > REGION_DEVICE || ask.found.slot >= LEAT_REGION_SLOTS)
+    if (ask.found.kind > REGION_DEVICE_REGISTERED || ask.found.slot >= LEAT_REGION_SLOTS)
         return leat_fail(-EPROTO, "%s: rank %d says what cannot be", what, owner);
     *view = (struct slot_view){.generation = ask.found.generation,
                                .bytes = ask.found.bytes,
@@ -283,6 +297,24 @@ static int find_peer_region(struct leat_job *job, const leat_region_options *opt
     }
 }
 
+static int register_memory(leat_job *job, const leat_region_options *options, leat_region **region)
+{
+    const struct device_ops *ops = job->device->ops;
+    const uint64_t address = (uint64_t)(uintptr_t)options->address;
+    struct copies_found found = {.kind = COPIES_HOST};
+    int error = check_name(job, options->name);
+    if (!error && options->bytes > UINTPTR_MAX - address)
+        error = leat_fail(-EINVAL, "%llu bytes from address %p on pass the end of memory",
+                          (unsigned long long)options->bytes, options->address);
+    if (!error && ops->region_alloc && options->bytes)
+        error = ops->copies->find(job->device, options->address, options->bytes, &found);
+    const bool on_device = found.kind == COPIES_DEVICE;
+    return error
+               ? error
+               : own_region(job, options, on_device ? REGION_DEVICE_REGISTERED : REGION_REGISTERED,
+                            address, region);
+}
+
 int leat_region_register(leat_job *job, const leat_region_options *options, leat_region **region)
 {
     leat_region_options full = {0};
@@ -293,15 +325,8 @@ int leat_region_register(leat_job *job, const leat_region_options *options, leat
         error = read_options(options, &full);
     if (error)
         return error;
-    if (full.address) {
-        error = check_name(job, full.name);
-        if (!error && full.bytes > UINTPTR_MAX - (uintptr_t)full.address)
-            error = leat_fail(-EINVAL, "%llu bytes from address %p on pass the end of memory",
-                              (unsigned long long)full.bytes, full.address);
-        return error ? error
-                     : own_region(job, &full, REGION_REGISTERED, (uint64_t)(uintptr_t)full.address,
-                                  region);
-    }
+    if (full.address)
+        return register_memory(job, &full, region);
     if (!full.name || full.owner < 0 || full.owner >= job->rank_count)
         return leat_fail(-EINVAL,
                          "leat_region_register needs an address, or a name and an owner from 0 to "
@@ -373,11 +398,15 @@ void leat_region_free(leat_region *region)
         struct region_slot *slot = &job->arena.head->slot[region->slot];
         __atomic_store_n(&slot->generation, region->generation + 1, __ATOMIC_RELEASE);
         far_settle(job);
+        if (leat_on_device(region->kind))
+            leat_door_settle(job);
         if (region->kind == REGION_ARENA)
             leat_arena_free(job, region->remote, region->bytes);
         else if (region->kind == REGION_DEVICE)
             free_on_device(job, region->address, region->bytes);
         publish(job);
+    } else if (region->transport->detach) {
+        region->transport->detach(region);
     }
     *region->link = region->next;
     if (region->next)

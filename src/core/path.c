@@ -53,7 +53,9 @@ static int try_row(struct leat_job *job, const struct transport *transport, int 
                    enum region_kind kind, leat_path_row *row)
 {
     const char *rule = ruled_out(job, transport->name, kind);
-    const char *absent = rule ? NULL : leat_transport_absent(transport);
+    // A device with memory of its own brings its transports along, a test's too.
+    const bool with_device = transport->attach && job->device->ops->region_alloc;
+    const char *absent = rule || with_device ? NULL : leat_transport_absent(transport);
     snprintf(row->name, sizeof row->name, "%s", transport->name);
     if (rule || absent) {
         snprintf(row->reason, sizeof row->reason, "%s", rule ? rule : absent);
@@ -111,13 +113,13 @@ int leat_path_query(leat_job *job, int peer, int registered, leat_path_report *r
         return leat_fail(-EINVAL, "leat_path_report.size is 0; set it to sizeof");
     if (peer < 0 || peer >= job->rank_count)
         return leat_fail(-EINVAL, "peer %d of a job of %d ranks", peer, job->rank_count);
-    if (registered < REGION_ARENA || registered > REGION_DEVICE)
+    if (registered < REGION_ARENA || registered > REGION_DEVICE_REGISTERED)
         return leat_fail(-EINVAL, "leat_path_query: no kind of memory has the number %d",
                          registered);
     leat_path_report full = {.size = report->size};
     enum region_kind kind = (enum region_kind)registered;
-    if (kind == REGION_DEVICE && !job->device->ops->region_alloc)
-        kind = REGION_ARENA;
+    if (leat_on_device(kind) && !job->device->ops->region_alloc)
+        kind = kind == REGION_DEVICE ? REGION_ARENA : REGION_REGISTERED;
     int row = leat_path_choose(job, peer, kind, &full);
     memcpy(report, &full, report->size < sizeof full ? report->size : sizeof full);
     return row < 0 ? row : 0;

@@ -17,6 +17,7 @@ struct leat_region {
     uint64_t generation; /* of the slot when this handle was made */
     uint64_t bytes;
     uint64_t remote; /* offset in the owner's arena, or its address there */
+    uint32_t serial; /* as in struct region_slot */
     /* Where this rank loads and stores it (its kernels, for a GPU's memory); NULL when only copies
      * reach it. */
     void *address;
@@ -25,7 +26,8 @@ struct leat_region {
     bool far;     /* of a rank that is reached by the network: its directory is not here */
     bool retired; /* no longer used here, but a peer may not have left it yet */
     const struct transport *transport;
-    int row; /* of the path table */
+    int row;               /* of the path table */
+    struct import *import; /* transport/import.c's, of a view of another process's memory */
 };
 
 /* Names a region across ranks: small enough to travel in a board or a letter. */

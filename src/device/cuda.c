@@ -94,14 +94,37 @@ int leat_device_describe(int number, char *text, size_t bytes)
     return 0;
 }
 
+// Another process may see other GPUs, and number them otherwise. -1: this one does not see it.
+static int gpu_of(const struct cuda_device *device, int rank)
+{
+    const struct leat_job *job = device->base.job;
+    if (job->segment->head->threads)
+        return leat_cuda_number_of(job, rank);
+    const struct gpu_card *card = &leat_arena_head(job, rank)->gpu;
+    for (int number = 0; number < device->id_count; number++)
+        if (__atomic_load_n(&card->there, __ATOMIC_ACQUIRE) &&
+            !memcmp(device->ids[number], card->id, LEAT_GPU_BYTES))
+            return number;
+    return -1;
+}
+
 // NVLink or PCIe is told apart by whether atomics work from GPU to GPU: over NVLink they do.
 static int can_store(const struct device *base, int rank, char reason[LEAT_REASON])
 {
     const struct cuda_device *device = (const struct cuda_device *)base;
-    int there = leat_cuda_number_of(base->job, rank), access = 0, rating = 0;
+    const char *whose = base->job->segment->head->threads ? "" : ", another process's";
+    int there = gpu_of(device, rank), access = 0, rating = 0;
     if (there == device->number) {
-        snprintf(reason, LEAT_REASON, "memory of the same GPU");
+        snprintf(reason, LEAT_REASON, "memory of the same GPU%s", whose);
         return 0;
+    }
+    if (there < 0) {
+        snprintf(
+            reason, LEAT_REASON,
+            "this process does not see rank %d's GPU; make CUDA_VISIBLE_DEVICES show both, and "
+            "choose by LEAT_DEVICE",
+            rank);
+        return -EHOSTUNREACH;
     }
     cudaDeviceCanAccessPeer(&access, device->number, there);
     if (!access) {
@@ -111,8 +134,8 @@ static int can_store(const struct device *base, int rank, char reason[LEAT_REASO
         return -EHOSTUNREACH;
     }
     cudaDeviceGetP2PAttribute(&rating, cudaDevP2PAttrPerformanceRank, device->number, there);
-    snprintf(reason, LEAT_REASON, "GPU %d to GPU %d by %s (performance rank %d)", device->number,
-             there, link_to(device->number, there), rating);
+    snprintf(reason, LEAT_REASON, "GPU %d to GPU %d by %s (performance rank %d)%s", device->number,
+             there, link_to(device->number, there), rating, whose);
     return 0;
 }
 
@@ -147,6 +170,9 @@ static void cuda_close(struct device *base)
     if (device->stream)
         leat_cuda_await(device);
     leat_cuda_copies_close(base, device->copies);
+    leat_cuda_share_close(device);
+    free(device->ids);
+    device->ids = NULL;
     leat_cuda_leave(device);
 }
 
@@ -163,6 +189,8 @@ static const struct device_ops cuda_ops = {.name = "cuda",
                                            .fetch = cuda_fetch,
                                            .region_alloc = leat_cuda_region_alloc,
                                            .region_free = leat_cuda_region_free,
+                                           .share = &leat_cuda_share,
+                                           .fail = leat_cuda_end_waits,
                                            .report_alloc = leat_cuda_report_alloc,
                                            .report_free = leat_cuda_report_free,
                                            .gang_join = leat_cuda_gang_join,
@@ -192,8 +220,7 @@ static int check_number(const struct leat_job *job, int number)
 // Both ways, for all GPUs of the job: the first rank of a GPU does it, later ones find it done.
 static int enable_access(const struct leat_job *job, const struct cuda_device *device)
 {
-    int ranks = job->segment->head->threads ? job->rank_count : 1;
-    for (int rank = 0; rank < ranks; rank++) {
+    for (int rank = 0; rank < job->rank_count; rank++) {
         int there = leat_cuda_number_of(job, rank), access = 0;
         if (there == device->number)
             continue;
@@ -204,6 +231,39 @@ static int enable_access(const struct leat_job *job, const struct cuda_device *d
         else if (failed != cudaSuccess)
             return leat_cuda_fail(failed, "access from GPU to GPU");
     }
+    return 0;
+}
+
+static int find_ids(struct cuda_device *device)
+{
+    const int count = device_count();
+    device->ids = calloc((size_t)count, sizeof *device->ids);
+    if (!device->ids)
+        return leat_fail(-ENOMEM, "no memory for the names of %d GPUs", count);
+    for (int number = 0; number < count; number++) {
+        struct cudaDeviceProp properties;
+        cudaError_t failed = cudaGetDeviceProperties(&properties, number);
+        if (failed != cudaSuccess)
+            return leat_cuda_fail(failed, "a GPU's name");
+        memcpy(device->ids[number], &properties.uuid, LEAT_GPU_BYTES);
+    }
+    device->id_count = count;
+    return 0;
+}
+
+// What the job's other processes need to know of it.
+static int show(struct cuda_device *device)
+{
+    struct gpu_card *card = &device->base.job->arena.head->gpu;
+    int error = find_ids(device);
+    if (!error)
+        error = leat_cuda_make_release_stream(device);
+    if (!error)
+        error = leat_cuda_share_open(device, card);
+    if (error)
+        return error;
+    memcpy(card->id, device->ids[device->number], LEAT_GPU_BYTES);
+    __atomic_store_n(&card->there, 1, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -227,14 +287,19 @@ static int start(struct cuda_device *device)
             device->number, properties.name, properties.major, properties.minor);
     snprintf(device->model, sizeof device->model, "%s", properties.name);
     device->multiprocessors = properties.multiProcessorCount;
-    int ranks = job->segment->head->threads ? job->rank_count : 1;
-    for (int rank = 0; rank < ranks; rank++)
+    const bool threads = job->segment->head->threads;
+    for (int rank = 0; threads && rank < job->rank_count; rank++)
         device->rank_count += leat_cuda_number_of(job, rank) == device->number;
+    if (!threads)
+        device->rank_count = 1;
     if (device->rank_count > CUDA_DOMAINS_MAX)
         return leat_fail(-E2BIG, "%d ranks share GPU %d; at most %d can run at once",
                          device->rank_count, device->number, CUDA_DOMAINS_MAX);
     leat_cuda_find_operations(device);
-    error = enable_access(job, device);
+    if (threads)
+        error = enable_access(job, device);
+    else if (job->rank_count > 1)
+        error = show(device);
     if (!error)
         error = leat_cuda_load_kernels(device);
     return error ? error : leat_cuda_copies_open(&device->base, &device->copies);

@@ -5,6 +5,9 @@
 #ifndef LEAT_DEVICE_CUDA_H
 #define LEAT_DEVICE_CUDA_H
 
+#ifndef __cplusplus
+#include "core/job.h"
+#endif
 #include "device/ops.h"
 
 #include <cuda.h>
@@ -51,6 +54,7 @@ void leat_cuda_kernels(const void *entry[KERNEL_COUNT][CUDA_ENTRIES]);
 }
 #else
 
+struct cuda_shared;
 struct cuda_watch;
 
 /* The driver's operations of a stream on a word: store a value, wait for one. */
@@ -73,6 +77,9 @@ struct cuda_device {
     bool counted;                                /* among the segment's ranks with a GPU */
     struct cuda_watch *watch;                    /* of stream waits */
     struct cuda_copies *copies;                  /* of files, beside the stream */
+    struct cuda_shared *shared;     /* NULL: regions of it cannot be mapped by other processes */
+    uint8_t (*ids)[LEAT_GPU_BYTES]; /* of all GPUs that this process sees, for processes */
+    int id_count;
     char model[64];
 };
 
@@ -113,8 +120,20 @@ void leat_cuda_await(const struct cuda_device *device);
 uint64_t leat_cuda_frees(const struct cuda_device *device);
 void leat_cuda_saw_idle(struct cuda_device *device, uint64_t frees);
 
+/* ---- cuda_share.c ---- */
+/* Leaves device->shared NULL where it cannot be, with the reason in the card. */
+int leat_cuda_share_open(struct cuda_device *device, struct gpu_card *card);
+void leat_cuda_share_close(struct cuda_device *device);
+int leat_cuda_share_alloc(struct cuda_device *device, uint64_t bytes, const char *what,
+                          void **address);
+void leat_cuda_share_free(struct cuda_device *device, void *address);
+extern const struct share_ops leat_cuda_share;
+
 /* ---- cuda_stream.c ---- */
 void leat_cuda_find_operations(struct cuda_device *device);
+/* In which waits of the rank's stream and of its kernels are ended, made before there are any. */
+int leat_cuda_make_release_stream(struct cuda_device *device);
+int leat_cuda_end_waits(struct device *device, struct k_error *error);
 int leat_cuda_put(struct device *device, void *to, const void *from, uint64_t bytes);
 int leat_cuda_waits_open(struct device *device);
 int leat_cuda_raise(struct device *device, struct leat_signal *signal, uint64_t value);

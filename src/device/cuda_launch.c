@@ -382,6 +382,12 @@ int leat_cuda_run(struct device *base, const leat_kernel *kernel, const leat_ker
                          "kernel %s: %d ranks share GPU %d, and kernels that wait for one another "
                          "have to run at once; give each rank a GPU of its own",
                          kernel->name, device->rank_count, device->number);
+    if (base->job->gpus_shared != GPUS_IGNORED && leat_gpu_sharers(base->job, NULL) > 1)
+        return leat_fail(-ENOTSUP,
+                         "kernel %s: other processes of the job share GPU %d, and CUDA does not "
+                         "promise that kernels which wait for one another run at once; give each "
+                         "rank a GPU of its own",
+                         kernel->name, device->number);
     int error = leat_cuda_use(device);
     if (error)
         return error;

@@ -160,13 +160,14 @@ int leat_cuda_region_alloc(struct device *base, uint64_t bytes, void **address)
     void *made = NULL;
     snprintf(what, sizeof what, "%llu bytes of GPU %d's memory", (unsigned long long)bytes,
              device->number);
-    int error = take(device, device->number, bytes, what, &made);
+    int error = device->shared ? leat_cuda_share_alloc(device, bytes, what, &made)
+                               : take(device, device->number, bytes, what, &made);
     if (error)
         return error;
     cudaError_t failed = cudaMemsetAsync(made, 0, bytes ? bytes : 1, device->stream);
     error = failed == cudaSuccess ? leat_cuda_sync(base) : leat_cuda_fail(failed, what);
     if (error) {
-        let_go(device, made);
+        leat_cuda_region_free(base, made);
         return error;
     }
     *address = made;
@@ -175,7 +176,11 @@ int leat_cuda_region_alloc(struct device *base, uint64_t bytes, void **address)
 
 void leat_cuda_region_free(struct device *base, void *address)
 {
-    let_go((struct cuda_device *)base, address);
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (device->shared)
+        leat_cuda_share_free(device, address);
+    else
+        let_go(device, address);
 }
 
 int leat_cuda_alloc(struct device *base, size_t bytes, struct device_memory *memory)

@@ -23,9 +23,10 @@
 #include <string.h>
 #include <time.h>
 
-#define WAITS_MAX 1024 /* enqueued and not yet through */
-#define LOOK_NS   5000000
-#define AGAIN_NS  50000 /* after a release: the stream may be in the next wait already */
+#define WAITS_MAX    1024 /* enqueued and not yet through */
+#define LOOK_NS      5000000
+#define PEER_LOOK_NS 20000000
+#define AGAIN_NS     50000 /* after a release: the stream may be in the next wait already */
 
 struct watched {
     struct leat_signal *signal;
@@ -102,7 +103,7 @@ int leat_cuda_raise(struct device *base, struct leat_signal *signal, uint64_t va
 
 // ---- The watchdog ----
 
-static void release(struct cuda_watch *watch, uint64_t number)
+static void release(struct cuda_watch *watch, uint64_t number, int code)
 {
     const struct watched *late = &watch->waits[number % WAITS_MAX];
     struct k_error *report = late->wait.report;
@@ -113,7 +114,7 @@ static void release(struct cuda_watch *watch, uint64_t number)
     const uint64_t seen = *watch->seen;
     if (!leat_signal_reached(seen, late->wanted) && !report->failed) {
         report->failed = 1;
-        report->code = -ETIMEDOUT;
+        report->code = code;
         report->pulse = late->pulse;
         report->peer = late->peer;
         report->wanted = late->wanted;
@@ -126,10 +127,36 @@ static void release(struct cuda_watch *watch, uint64_t number)
     cudaStreamSynchronize(stream);
 }
 
+// By a store that needs nothing of the GPU that a kernel may hold.
+int leat_cuda_end_waits(struct device *base, struct k_error *error)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    const uint64_t failed = 1; // and nothing ready here: the report has that
+    int code = leat_cuda_use(device);
+    if (code)
+        return code;
+    if (device->write_value)
+        code = call_driver(device->write_value, device->release_stream, error, failed,
+                           CU_STREAM_WRITE_VALUE_DEFAULT, "ending the waits of kernels");
+    else if (cudaMemcpyAsync(error, &failed, sizeof failed, cudaMemcpyDefault,
+                             device->release_stream) != cudaSuccess)
+        code = leat_fail(-EIO, "ending the waits of kernels");
+    cudaStreamSynchronize(device->release_stream);
+    return code;
+}
+
 // The wait that the stream is in: since when, by what we have seen.
 struct standing {
     uint64_t progress, since_ns;
 };
+
+// A peer in another process, which a stream cannot look after either.
+static bool has_died(const struct cuda_watch *watch, const struct watched *wait, uint64_t since_ns)
+{
+    const struct leat_job *job = watch->device->base.job;
+    return !job->segment->head->threads && wait->peer >= 0 &&
+           leat_now_ns() - since_ns > PEER_LOOK_NS && leat_rank_lost(job, wait->peer);
+}
 
 // Whether a wait has been released.
 static bool look(struct cuda_watch *watch, struct standing *standing)
@@ -140,12 +167,14 @@ static bool look(struct cuda_watch *watch, struct standing *standing)
     if (!(progress & 1))
         return false;
     uint64_t number = (progress + 1) / 2;
-    const struct k_wait *wait = &watch->waits[number % WAITS_MAX].wait;
+    const struct watched *watched = &watch->waits[number % WAITS_MAX];
+    const struct k_wait *wait = &watched->wait;
     // What follows a failed wait is void: it is let through without delay.
     bool failed = __atomic_load_n(&wait->report->ready, __ATOMIC_ACQUIRE);
-    if (!failed && now - standing->since_ns < wait->timeout_ns)
+    bool died = !failed && has_died(watch, watched, standing->since_ns);
+    if (!failed && !died && now - standing->since_ns < wait->timeout_ns)
         return false;
-    release(watch, number);
+    release(watch, number, died ? -ECONNRESET : -ETIMEDOUT);
     standing->since_ns = now;
     return true;
 }
@@ -181,7 +210,7 @@ static void free_watch(struct cuda_watch *watch)
 
 // Of the highest priority, which is a queue of its own on the GPU: in another one a release might
 // stand behind the very wait that it is to end.
-static int make_release_stream(struct cuda_device *device)
+int leat_cuda_make_release_stream(struct cuda_device *device)
 {
     int lowest = 0, highest = 0;
     cudaError_t failed = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
@@ -208,7 +237,7 @@ static int start_watch(struct cuda_device *device)
     if (!error) {
         watch->progress = word;
         watch->seen = watch->progress + 1;
-        error = make_release_stream(device);
+        error = leat_cuda_make_release_stream(device);
     }
     if (!error) {
         int code = leat_thread_start(&watch->thread, watch_stream, watch);

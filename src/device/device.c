@@ -80,6 +80,24 @@ int leat_device_describe(int number, char *text, size_t bytes)
 }
 #endif
 
+int leat_gpu_sharers(const struct leat_job *job, int *first)
+{
+    const struct gpu_card *own = &job->arena.head->gpu;
+    int count = 0;
+    if (job->segment->head->threads || !own->there)
+        return 0;
+    for (int rank = 0; rank < job->rank_count; rank++) {
+        const struct gpu_card *card = &leat_arena_head(job, rank)->gpu;
+        if (leat_rank_away(job, rank) || !__atomic_load_n(&card->there, __ATOMIC_ACQUIRE) ||
+            memcmp(card->id, own->id, LEAT_GPU_BYTES) != 0)
+            continue;
+        if (first && !count)
+            *first = rank;
+        count++;
+    }
+    return count;
+}
+
 int leat_device_launch(struct device *device, const struct device_launch *launch)
 {
     leat_count(&device->job->counts.launches, 1);

@@ -18,6 +18,7 @@ struct leat_signal;
 struct device;
 struct device_gang;
 struct copies_ops;
+struct k_error;
 struct k_wait;
 
 /* Every kernel of the library, by what it does and its element type; types follow one another as in
@@ -72,6 +73,19 @@ struct device_launch {
     struct device_gang *gang;
 };
 
+/* Memory for regions that other processes can map, by descriptors that the system hands over. */
+struct share_ops {
+    /* Numbers the allocation that begins at the region's address, never two alike; 0: it cannot be
+     * exported. */
+    uint32_t (*serial)(struct device *device, const void *address);
+    /* A descriptor that the caller closes, and how many bytes it stands for. Any thread. */
+    int (*give)(struct device *device, const void *address, int *fd, uint64_t *bytes);
+    /* Maps what another process has given, for kernels and copies; the descriptor stays the
+     * caller's. */
+    int (*take)(struct device *device, int fd, uint64_t bytes, void **address);
+    void (*drop)(struct device *device, void *address, uint64_t bytes);
+};
+
 struct device_ops {
     const char *name; /* "cpu", "cuda" */
     /* The host runs ahead of the stream; else all is done when a call returns. */
@@ -93,6 +107,10 @@ struct device_ops {
     /* Memory for regions (zeroed), where the arena will not do; else NULL. */
     int (*region_alloc)(struct device *device, uint64_t bytes, void **address);
     void (*region_free)(struct device *device, void *address);
+    const struct share_ops *share; /* NULL: regions of it cannot be mapped by other processes */
+    /* Ends the waits of kernels that look at the record, which is in the device's memory. Any
+     * thread. NULL: kernels watch their peers themselves. */
+    int (*fail)(struct device *device, struct k_error *error);
     /* A record that kernels write and the host may read at any time; else NULL: any memory is. */
     int (*report_alloc)(struct device *device, size_t bytes, void **address);
     void (*report_free)(struct device *device, void *address);
@@ -140,6 +158,10 @@ int leat_device_describe(int number, char *text, size_t bytes);
 const char *leat_device_wrong(const char *text);
 /* The GPU's number for a rank of `rank_count`, by such a text. */
 int leat_device_number(const char *text, int device_count, int rank, int rank_count);
+
+/* Ranks of this host that are processes on this rank's GPU, itself among them, as far as they have
+ * opened; 0: it has none, or ranks are threads. *first becomes the lowest, unless it is NULL. */
+int leat_gpu_sharers(const struct leat_job *job, int *first);
 
 /* launch and sync, counted. */
 int leat_device_launch(struct device *device, const struct device_launch *launch);

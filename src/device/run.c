@@ -9,6 +9,7 @@
 
 #include "core/job.h"
 #include "device/kernel.h"
+#include "device/lookout.h"
 #include "device/ops.h"
 
 #include <errno.h>
@@ -45,6 +46,7 @@ struct runs {
     struct device *device;
     struct device_memory meeting, error; /* struct meeting, struct k_error */
     struct k_error *report;
+    struct lookout_item lookout;
     const char *last; /* the kernel that was started last, for messages */
     bool told;        /* the failure in `report` */
 };
@@ -52,6 +54,7 @@ struct runs {
 static void free_runs(struct runs *runs)
 {
     const struct device_ops *ops = runs->device->ops;
+    leat_lookout_remove(runs->device->job, &runs->lookout);
     if (runs->report && ops->report_free)
         ops->report_free(runs->device, runs->report);
     ops->free(runs->device, &runs->meeting);
@@ -73,12 +76,19 @@ static int check(struct job_child *child)
 {
     struct runs *runs = (struct runs *)(void *)child;
     const struct k_error *report = runs->report;
-    if (runs->told || !__atomic_load_n(&report->ready, __ATOMIC_ACQUIRE))
+    const bool ready = __atomic_load_n(&report->ready, __ATOMIC_ACQUIRE);
+    const int lost = runs->lookout.link ? leat_lookout_lost(&runs->lookout) : -1;
+    if (runs->told || (!ready && lost < 0))
         return 0;
     runs->told = true;
-    const struct leat_job *job = runs->device->job;
+    struct leat_job *job = runs->device->job;
     char what[80];
     snprintf(what, sizeof what, "kernel %.64s", runs->last);
+    if (!ready) {
+        // Later kernels may have nothing to do with that rank.
+        leat_lookout_remove(job, &runs->lookout);
+        return leat_peer_fail(job, -ECONNRESET, what, lost, "");
+    }
     if (report->peer >= 0 || report->code != -ETIMEDOUT)
         return leat_wait_fail(job, report->code, what, report->peer, report->wanted, report->seen);
     const struct meeting *meeting = runs->meeting.address;
@@ -112,6 +122,13 @@ static int make_runs(struct leat_job *job, struct runs **made)
         return error;
     }
     runs->report = report;
+    runs->last = "(none yet)";
+    runs->lookout = (struct lookout_item){.error = runs->error.address, .peer_count = -1};
+    error = leat_lookout_add(job, &runs->lookout);
+    if (error) {
+        free_runs(runs);
+        return error;
+    }
     runs->child = (struct job_child){
         .orphan = orphan, .check = check, .next = job->children, .link = &job->children};
     if (runs->child.next)

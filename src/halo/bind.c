@@ -41,15 +41,17 @@ static int check_field(const struct leat_halo *halo, const leat_halo_options *op
     if (error)
         return leat_fail_in(error, "field %d", f);
     const leat_region *region = field->place.region;
-    bool remote = halo->job->device->ops->region_alloc;
+    const bool remote = halo->job->device->ops->region_alloc;
+    const bool registered =
+        region->kind == REGION_REGISTERED || region->kind == REGION_DEVICE_REGISTERED;
     if (region->owner == halo->job->rank && remote != (region->kind == REGION_DEVICE) &&
-        region->kind != REGION_REGISTERED)
+        !registered)
         return leat_fail(
             -EINVAL,
             "field %d: its region lies in the host's memory and the rank computes on a "
             "GPU; allocate it with leat_region_options.memory LEAT_MEMORY_DEVICE",
             f);
-    if (region->owner != halo->job->rank || (region->kind == REGION_REGISTERED && remote) ||
+    if (region->owner != halo->job->rank || (registered && remote) ||
         ((uintptr_t)region->address + field->place.offset) % type_bytes(field->element))
         return leat_fail(-EINVAL,
                          "field %d: the region has to be this rank's (and on a GPU allocated by "
@@ -75,6 +77,7 @@ static int take_options(struct leat_halo *halo, const leat_halo_options *options
     if (halo->plan->pulse_count > HALO_PULSES_MAX)
         return leat_fail(-E2BIG, "the plan has %d pulses; at most %d", halo->plan->pulse_count,
                          HALO_PULSES_MAX);
+    halo->mode = halo_mode_for(halo->job, halo->mode);
     for (int f = 0; f < options->field_count; f++) {
         int error = check_field(halo, options, f);
         if (error)
@@ -302,6 +305,7 @@ static int prepare(struct leat_halo *halo, const leat_halo_options *options)
 static void release(struct leat_halo *halo)
 {
     halo_proxy_free(halo); // first: it may still be on its way to peers' regions
+    leat_lookout_remove(halo->job, &halo->lookout);
     for (int i = 0; i < halo->peer_count; i++) {
         free(halo->peer[i].copy);
         leat_region_free(halo->peer[i].board);
@@ -363,6 +367,15 @@ static struct leat_halo *new_halo(leat_job *job, const leat_plan *plan)
     return made;
 }
 
+static int look_out(struct leat_halo *halo)
+{
+    for (int i = 0; i < halo->peer_count; i++)
+        halo->lookout_peers[i] = halo->peer[i].rank;
+    halo->lookout = (struct lookout_item){
+        .error = halo->error.address, .peer_count = halo->peer_count, .peers = halo->lookout_peers};
+    return halo->mode->waits_in_kernels ? leat_lookout_add(halo->job, &halo->lookout) : 0;
+}
+
 static int compare_and_bind(struct leat_halo *halo, uint64_t first_epoch)
 {
     int error = halo_board_compare(halo);
@@ -372,7 +385,7 @@ static int compare_and_bind(struct leat_halo *halo, uint64_t first_epoch)
         error = bind_field(halo, f, first_epoch);
     if (!error && halo->mode->mode == LEAT_MODE_RESIDENT)
         error = halo_run_alloc(halo);
-    return error;
+    return error ? error : look_out(halo);
 }
 
 int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options *options,
@@ -394,6 +407,8 @@ int leat_halo_open(leat_job *job, const leat_plan *plan, const leat_halo_options
         memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
         error = leat_need(full.fields, "leat_halo_open", "options->fields");
     }
+    int unknown = halo_learn_sharing(job);
+    error = error ? error : unknown;
     if (!error)
         error = prepare(made, &full);
     leat_proxy_drain(job); // what has been retired may be freed next

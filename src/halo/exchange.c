@@ -62,11 +62,22 @@ int halo_wait_failed(struct leat_halo *halo, int f, enum leat_direction directio
     return leat_wait_fail(halo->job, code, what, peer, wanted, seen);
 }
 
+// Kernels that wait have been ended; which pulse each was in, they did not say.
+static int lost_error(const struct leat_halo *halo, int f, enum leat_direction direction)
+{
+    const int lost = leat_lookout_lost(&halo->lookout);
+    char what[96] = "";
+    for (int p = 0; lost >= 0 && !what[0] && p < halo->plan->pulse_count; p++)
+        if (halo->plan->pulse[p].recv_rank == lost || halo->plan->pulse[p].send_rank == lost)
+            describe(halo, f, direction, p, what, sizeof what);
+    return lost < 0 ? 0 : leat_peer_fail(halo->job, -ECONNRESET, what, lost, "");
+}
+
 int halo_kernel_error(struct leat_halo *halo, int f, enum leat_direction direction)
 {
     const struct k_error *report = halo->report;
     if (!__atomic_load_n(&report->ready, __ATOMIC_ACQUIRE))
-        return 0;
+        return lost_error(halo, f, direction);
     // On a GPU the host has gone on meanwhile, so the signal says which exchange it was.
     enum board_signal which;
     int pulse = report->pulse, peer = report->peer;
@@ -92,7 +103,8 @@ int halo_kernel_error(struct leat_halo *halo, int f, enum leat_direction directi
 
 int halo_check_report(struct leat_halo *halo)
 {
-    if (!halo->report || !__atomic_load_n(&halo->report->ready, __ATOMIC_ACQUIRE))
+    if (!halo->report || (!__atomic_load_n(&halo->report->ready, __ATOMIC_ACQUIRE) &&
+                          leat_lookout_lost(&halo->lookout) < 0))
         return 0;
     return halo->failed ? halo_check_usable(halo)
                         : halo_give_up(halo, halo_kernel_error(halo, 0, LEAT_FORWARD));
@@ -101,8 +113,8 @@ int halo_check_report(struct leat_halo *halo)
 static void count_pulse(struct leat_halo *halo, int f, int rank, uint32_t count, uint64_t times)
 {
     const struct halo_peer *peer = halo_peer_of(halo, rank);
-    if (peer)
-        leat_count_path(halo->job, rank, peer->board->row,
+    if (peer) // the board lies with the host, the returned values with the fields
+        leat_count_path(halo->job, rank, peer->returned->row,
                         times * count * halo->field[f].element_bytes, times);
 }
 

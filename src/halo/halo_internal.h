@@ -7,6 +7,7 @@
 #define LEAT_HALO_HALO_INTERNAL_H
 
 #include "core/region.h"
+#include "device/lookout.h"
 #include "device/ops.h"
 #include "halo/halo_kernels.h"
 #include "halo/plan.h"
@@ -84,6 +85,8 @@ struct leat_halo {
     char detail[LEAT_DETAIL_BYTES]; /* of that error */
     struct device_memory error;     /* k_error */
     struct k_error *report;         /* the same record, or its copy where the host may look */
+    struct lookout_item lookout;    /* where kernels cannot see that a peer has died */
+    int32_t lookout_peers[2 * HALO_PULSES_MAX];
     /* Indices of all pulses, and the inverted plan. */
     struct device_memory index, source_start, source, sent_home;
     uint32_t sent_home_count, send_total;
@@ -141,6 +144,13 @@ static inline const struct board *halo_board_of(const struct halo_peer *peer)
 {
     return peer->copy ? peer->copy : halo_board(peer->board);
 }
+
+/* ---- sharing.c: processes on one GPU ---- */
+/* Finds out, once a job, whether there are some. Collective. */
+int halo_learn_sharing(struct leat_job *job);
+/* What is taken in place of the mode where kernels of two processes on one GPU would wait for each
+ * other; the same on all ranks. */
+const struct halo_mode *halo_mode_for(struct leat_job *job, const struct halo_mode *mode);
 
 /* ---- packets.c ---- */
 /* Packets of an element of the field, or 0 where it does not travel in them. */

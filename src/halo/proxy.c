@@ -71,6 +71,9 @@ static void fail(struct halo_proxy *link, const struct k_order *order, int code)
     report->seen = 0;
     report->signal = link->carried;
     __atomic_store_n(&report->ready, 1, __ATOMIC_RELEASE);
+    struct device *device = link->halo->job->device;
+    if (device->ops->fail)
+        device->ops->fail(device, link->halo->error.address);
 }
 
 static int carry(struct leat_job *job, const struct halo_post *post, const void *from,

@@ -204,8 +204,14 @@ static void fill_run(struct leat_halo *halo, const leat_step *step, uint64_t ste
 static int loop_error(struct leat_halo *halo, const leat_step *step, uint64_t done)
 {
     const struct k_error *report = halo->report;
-    if (!__atomic_load_n(&report->ready, __ATOMIC_ACQUIRE))
-        return 0;
+    if (!__atomic_load_n(&report->ready, __ATOMIC_ACQUIRE)) {
+        bool forward = step->forward_field >= 0;
+        halo->sequence++;
+        int error = halo_kernel_error(halo, forward ? step->forward_field : step->reverse_field,
+                                      forward ? LEAT_FORWARD : LEAT_REVERSE);
+        halo->sequence -= !error;
+        return error;
+    }
     if (report->signal) {
         enum board_signal which = BOARD_X_IN;
         enum leat_direction direction = LEAT_FORWARD;

@@ -18,7 +18,7 @@ static int can_reach(const struct leat_job *job, int peer, enum region_kind kind
     const char *no = NULL;
     if (!far_reaches(job, peer))
         no = "the rank is on this host";
-    else if (kind == REGION_DEVICE)
+    else if (leat_on_device(kind))
         no = "a GPU's memory: from host memory only";
     else if (leat_rank_away(job, peer) && !job->tie)
         no = "nobody can tell where the rank is";

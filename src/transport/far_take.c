@@ -40,7 +40,7 @@ static int place(const struct far *far, const struct region_key *key, uint64_t o
     uint32_t kind = __atomic_load_n(&slot->kind, __ATOMIC_RELAXED);
     if (offset > all || bytes > all - offset)
         return -ERANGE;
-    if (kind == REGION_DEVICE || (signal && (kind != REGION_ARENA || offset % LEAT_SIGNAL_BYTES)))
+    if (leat_on_device(kind) || (signal && (kind != REGION_ARENA || offset % LEAT_SIGNAL_BYTES)))
         return -EINVAL;
     uint64_t first = __atomic_load_n(&slot->offset, __ATOMIC_RELAXED);
     *address =

@@ -26,7 +26,7 @@ static void *map(const struct leat_region *region)
 
 static int put(const struct leat_region *to, uint64_t offset, const void *from, uint64_t bytes)
 {
-    if (to->kind == REGION_DEVICE)
+    if (leat_on_device(to->kind))
         return leat_device_copy(to->job, (char *)to->address + offset, from, bytes);
     memmove((char *)to->address + offset, from, bytes);
     return 0;
@@ -34,7 +34,7 @@ static int put(const struct leat_region *to, uint64_t offset, const void *from, 
 
 static int get(void *to, const struct leat_region *from, uint64_t offset, uint64_t bytes)
 {
-    if (from->kind == REGION_DEVICE)
+    if (leat_on_device(from->kind))
         return leat_device_copy(from->job, to, (const char *)from->address + offset, bytes);
     memmove(to, (const char *)from->address + offset, bytes);
     return 0;

@@ -33,7 +33,7 @@ static int can_reach(const struct leat_job *job, int peer, enum region_kind kind
                      char reason[LEAT_REASON])
 {
     bool threads = job->segment->head->threads;
-    if (kind == REGION_DEVICE) {
+    if (leat_on_device(kind)) {
         snprintf(reason, LEAT_REASON, "a GPU's memory, which is in no segment");
         return -EHOSTUNREACH;
     }

@@ -35,6 +35,9 @@ struct transport {
      * why in either case. No communication. */
     int (*can_reach)(const struct leat_job *job, int peer, enum region_kind kind,
                      char reason[LEAT_REASON]);
+    /* What it takes to use a view, and its end; NULL: nothing. */
+    int (*attach)(struct leat_region *view);
+    void (*detach)(struct leat_region *view);
     /* Address for direct loads and stores of the region, or NULL. */
     void *(*map)(const struct leat_region *region);
     /* Copies complete on return. */

@@ -270,7 +270,7 @@ static uint64_t steps_of(const struct scenario *scenario)
     return (scenario->mode == LEAT_MODE_FUSED ? 1000000u : 100000u) / (large ? 10u : 1u);
 }
 
-static void play(const struct scenario *scenario)
+static struct play play_of(const struct scenario *scenario)
 {
     struct play play = {.scenario = scenario,
                         .points = STAMPS_POINTS,
@@ -282,6 +282,14 @@ static void play(const struct scenario *scenario)
         play.decomposition.grid[d] = scenario->grid[d];
         play.decomposition.box_nm[d][d] = 4.0 + 0.5 * d;
     }
+    return play;
+}
+
+#ifndef STAMPS_ONLY_PARTS // of ranks that another test starts
+
+static void play(const struct scenario *scenario)
+{
+    struct play play = play_of(scenario);
     setenv("LEAT_DEVICE", scenario->device, 1);
     ranks_run(scenario->grid[0] * scenario->grid[1] * scenario->grid[2], body, &play);
     unsetenv("LEAT_DEVICE");
@@ -378,3 +386,5 @@ int main(int argc, char **argv)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+#endif
