@@ -4,6 +4,7 @@
 #include "device/lookout.h"
 
 #include "core/job.h"
+#include "core/thread.h"
 #include "device/ops.h"
 
 #include <errno.h>
@@ -87,7 +88,7 @@ static int start(struct leat_job *job)
     pthread_cond_init(&lookout->change, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&lookout->lock, NULL);
-    int code = pthread_create(&lookout->thread, NULL, run, lookout);
+    int code = leat_thread_start(&lookout->thread, run, lookout);
     if (code) {
         pthread_cond_destroy(&lookout->change);
         pthread_mutex_destroy(&lookout->lock);

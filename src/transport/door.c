@@ -11,6 +11,7 @@
 #include "transport/door_internal.h"
 
 #include "core/descriptor.h"
+#include "core/thread.h"
 #include "device/copies.h"
 #include "device/ops.h"
 
@@ -286,7 +287,7 @@ int leat_door_open(struct leat_job *job)
     door->visitors = calloc((size_t)door->visitor_most, sizeof *door->visitors);
     error = door->visitors ? listen_at(door, name)
                            : leat_fail(-ENOMEM, "no memory for a door to this GPU's memory");
-    int code = error ? 0 : pthread_create(&door->thread, NULL, serve, door);
+    int code = error ? 0 : leat_thread_start(&door->thread, serve, door);
     if (code)
         error = leat_fail(-code, "cannot start the thread at the door: %s", strerror(code));
     if (error) {
