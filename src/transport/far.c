@@ -84,7 +84,7 @@ void far_published(struct leat_job *job)
 #include <time.h>
 #include <unistd.h>
 
-enum { COMPLETIONS_A_LOOK = 16 };
+enum { COMPLETIONS_A_LOOK = 16, LOOKS_IN_VAIN = 1000 };
 
 // How long the thread sleeps at most. Of what is being sent, no provider's descriptor tells when it
 // can go on.
@@ -441,15 +441,18 @@ static void doze(struct far *far, uint64_t until_ns)
 static bool await(struct far *far, struct far_operation *operation, uint64_t deadline_ns)
 {
     uint64_t now_ns = leat_now_ns(), spin_ns = now_ns + far->job->config.spin_ns;
+    int in_vain = 0;
     while (!operation->finished) {
-        far_progress(far);
+        in_vain = far_progress(far) ? 0 : in_vain + 1;
         now_ns = leat_now_ns();
         if (operation->finished)
             break;
         if (now_ns >= deadline_ns)
             return false;
-        // While much is to be sent, sleeping would only leave it to the thread.
-        bool bulk = operation->bytes > FAR_PAYLOAD_BYTES && far->peer[operation->rank]->sending;
+        // While much is to be sent, sleeping would only leave it to the thread; but a peer that was
+        // stopped takes nothing.
+        bool bulk = in_vain < LOOKS_IN_VAIN && operation->bytes > FAR_PAYLOAD_BYTES &&
+                    far->peer[operation->rank]->sending;
         if (now_ns < spin_ns || bulk) {
             pthread_mutex_unlock(&far->lock);
             sched_yield();

@@ -84,7 +84,9 @@ static void take_put(struct far *far, struct far_peer *peer, const struct far_he
     // The rest of one that failed in part may never come, since its sender took it back.
     const bool failed = asks && peer->failed && peer->failed_id == header->id;
     int error = failed ? peer->failed : store(far, header, payload);
-    if (!asks && error)
+    // Nobody waits any more for a signal in memory that is freed: an exchange was acknowledged on a
+    // longer way than the agreement of all ranks took that its halo is over.
+    if (!asks && error && (header->bytes || error != -ESTALE))
         peer->refuses = error;
     if (asks) {
         peer->failed = header->flags & FAR_MORE ? error : 0;

@@ -33,6 +33,7 @@ struct fake_endpoint {
     bool has_failed;
     uint32_t refused; /* sends to be refused with -FI_EAGAIN */
     uint64_t named;
+    uint64_t looks; /* into the completions */
     struct fi_info info;
     struct fi_fabric_attr provider;
     struct fi_domain_attr domain;
@@ -102,6 +103,7 @@ static ssize_t fake_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_
 static ssize_t fake_read(struct fid_cq *cq, void *buf, size_t count)
 {
     struct fake_endpoint *fake = fake_of(cq->fid.context);
+    fake->looks++;
     if (fake->has_failed)
         return -FI_EAVAIL;
     count = count < fake->done_count ? count : fake->done_count;

@@ -125,6 +125,43 @@ static void test_one_part_that_fails_fails_its_put(void **state)
     assert_int_equal(said()->error, -ESTALE);
 }
 
+// Whoever sent it acknowledged an exchange whose halo its owner has freed since: on another way
+// than the agreement on that came.
+static void test_a_signal_for_freed_memory_is_no_fault(void **state)
+{
+    (void)state;
+    struct region_key gone = own.key;
+    gone.generation += 2;
+    hear((struct far_header){.kind = FAR_PUT, .flags = FAR_SIGNALS, .signal = gone, .value = 7});
+    assert_int_equal(own.fake.sending_count, 0);
+    assert_int_equal(own.far.peer[1]->refuses, 0);
+    // What others may wait for is one.
+    hear((struct far_header){.kind = FAR_PUT, .bytes = 8, .key = gone});
+    assert_int_equal(said()->kind, FAR_REFUSED);
+    assert_int_equal(said()->error, -ESTALE);
+}
+
+// The peer's process was stopped: nothing of what is being sent to it goes.
+static void test_a_peer_that_takes_nothing_is_not_waited_for_with_a_processor(void **state)
+{
+    (void)state;
+    static char bytes[2 * FAR_PAYLOAD_BYTES];
+    struct far_operation operation = {.verb = FAR_DO_PUT,
+                                      .rank = 1,
+                                      .key = own.key,
+                                      .bytes = sizeof bytes,
+                                      .local = bytes,
+                                      .acknowledged = true};
+    own.jobs[0]->config.spin_ns = 0;
+    assert_int_equal(far_begin(own.jobs[0], &operation), 0);
+    assert_true(own.far.peer[1]->sending > 0);
+    own.fake.looks = 0;
+    assert_int_equal(far_wait(own.jobs[0], &operation, "copy", leat_now_ns() + 400000000),
+                     -ETIMEDOUT);
+    if (own.fake.looks > 1500)
+        fail_msg("looked %llu times in 0.4 s", (unsigned long long)own.fake.looks);
+}
+
 // A get that "is done" would leave its caller with bytes that nobody wrote.
 static void test_an_answer_of_another_kind_loses_its_sender(void **state)
 {
@@ -177,6 +214,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_put_that_was_given_up_fails_no_later_one, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_one_part_that_fails_fails_its_put, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_signal_for_freed_memory_is_no_fault, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_peer_that_takes_nothing_is_not_waited_for_with_a_processor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_answer_of_another_kind_loses_its_sender, set_up,
                                         tear_down),
         cmocka_unit_test(test_an_error_is_a_negative_errno),
