@@ -262,6 +262,9 @@ typedef struct leat_stats {
      * what the process's private resident memory grew by in the calls that opened the end of the
      * messages, posted buffers to it and made its first connections. 0 without libfabric. */
     uint64_t msg_provider_bytes;
+    /* Messages with a buffer in memory of a GPU: sent through a ring by a small copy; received by
+     * one copy from GPU to GPU; received through pinned memory of the host, in pieces. */
+    uint64_t msg_gpu_small, msg_gpu_direct, msg_gpu_staged;
 } leat_stats;
 
 #define LEAT_ALL_PEERS (-1)

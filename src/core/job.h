@@ -111,7 +111,8 @@ struct endpoint {
     uint32_t cell_count;   /* a power of two */
     uint64_t queue_offset; /* of the cells in the arena, kept until the job ends */
     uint64_t queue_head;   /* the owner's, kept while closed */
-    uint8_t line[LEAT_SIGNAL_BYTES - 32];
+    uint64_t gpu_offset;   /* of msg/gpu_share.c's table in the arena; 0: none */
+    uint8_t line[LEAT_SIGNAL_BYTES - 40];
     uint64_t queue_tail; /* the next cell to be claimed, or one that is behind it */
     uint8_t tail_line[LEAT_SIGNAL_BYTES - 8];
 };

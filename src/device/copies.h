@@ -38,6 +38,12 @@ struct copies_piece {
     uint64_t bytes;
 };
 
+/* An allocation by which other processes of the host map it: `handle` is the driver's. */
+struct copies_share {
+    uint64_t base, bytes; /* the owner's address, and how much there is */
+    uint8_t handle[64];
+};
+
 struct copies_ops {
     /* What lies at [address, address + bytes). -ENOTSUP with the reason (another process's, a GPU
      * out of reach, not all of one kind). */
@@ -47,6 +53,9 @@ struct copies_ops {
      * calling thread). */
     int (*alloc)(struct device *device, int gpu, uint64_t bytes, void **address);
     void (*free)(struct device *device, void *address, uint64_t bytes);
+    /* Whether the address is of a GPU's memory, whoever's: one question to the driver. NULL: there
+     * is no GPU. */
+    bool (*on_gpu)(struct device *device, const void *address);
     /* A lane for one thread at a time; `marks` events. With `place` the calling thread is placed
      * near the GPU, where that is known. */
     int (*open)(struct device *device, int gpu, int marks, bool place, struct copies_lane **lane);
@@ -65,8 +74,16 @@ struct copies_ops {
      * current GPU) is afterwards as it was. NULL: there is nothing of the kind. */
     int (*enter)(void);
     void (*leave)(int before);
-    /* Makes pages of a mapping of a file reachable for copies, reading only. -ENOTSUP, -ENOMEM. */
-    int (*pin)(struct device *device, void *address, uint64_t bytes);
+    /* The driver's number of the allocation that the address is in, which no other will have; 0: it
+     * has none. Then, where that can be, what other processes need to map it, and the mapping.
+     * NULL: none of the three. */
+    uint64_t (*number)(struct device *device, const void *address);
+    int (*share)(struct device *device, const void *address, struct copies_share *share);
+    int (*attach)(struct device *device, const struct copies_share *share, void **address);
+    void (*detach)(struct device *device, void *address);
+    /* Makes pages of the host reachable for copies; of a file's mapping, reading only. -ENOTSUP,
+     * -ENOMEM; -EALREADY somebody else has. */
+    int (*pin)(struct device *device, void *address, uint64_t bytes, bool read_only);
     void (*unpin)(struct device *device, void *address, uint64_t bytes);
     /* Enqueues to the rank's own stream: begin(user, error) is called when all before has been
      * done, by a thread that must neither wait nor use the device (error: the stream has failed);

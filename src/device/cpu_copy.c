@@ -51,6 +51,7 @@ static int host_open(struct device *device, int gpu, int marks, bool place,
     (void)place;
     (void)gpu;
     (void)marks;
+    (void)place;
     struct copies_lane *made = malloc(sizeof *made);
     if (!made)
         return leat_fail(-ENOMEM, "no memory for a lane of copies");
@@ -98,8 +99,9 @@ static int host_passed(struct copies_lane *lane, int mark, bool wait)
     return 1;
 }
 
-static int host_pin(struct device *device, void *address, uint64_t bytes)
+static int host_pin(struct device *device, void *address, uint64_t bytes, bool read_only)
 {
+    (void)read_only;
     (void)device;
     (void)address;
     (void)bytes;

@@ -70,12 +70,18 @@ static void cuda_free(struct device *base, void *address, uint64_t bytes)
     cudaSetDevice(current);
 }
 
-static int cuda_pin(struct device *base, void *address, uint64_t bytes)
+static int cuda_pin(struct device *base, void *address, uint64_t bytes, bool read_only)
 {
-    (void)base;
-    cudaError_t failed =
-        cudaHostRegister(address, bytes, cudaHostRegisterPortable | cudaHostRegisterReadOnly);
-    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "registering pages of a file");
+    int error = leat_cuda_use((const struct cuda_device *)base);
+    if (error)
+        return error;
+    unsigned flags = cudaHostRegisterPortable | (read_only ? cudaHostRegisterReadOnly : 0);
+    cudaError_t failed = cudaHostRegister(address, bytes, flags);
+    if (failed == cudaErrorHostMemoryAlreadyRegistered) {
+        cudaGetLastError();
+        return leat_fail(-EALREADY, "these pages are registered with CUDA already");
+    }
+    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "registering pages of the host");
 }
 
 static void cuda_unpin(struct device *base, void *address, uint64_t bytes)
@@ -83,6 +89,43 @@ static void cuda_unpin(struct device *base, void *address, uint64_t bytes)
     (void)base;
     (void)bytes;
     if (cudaHostUnregister(address) != cudaSuccess)
+        cudaGetLastError();
+}
+
+// ---- Memory of other processes ----
+
+_Static_assert(sizeof(cudaIpcMemHandle_t) <= sizeof(((struct copies_share *)0)->handle),
+               "a handle fits");
+
+static int cuda_share(struct device *base, const void *address, struct copies_share *share)
+{
+    cudaIpcMemHandle_t handle;
+    int error = leat_cuda_range(base, address, &share->base, &share->bytes);
+    if (error)
+        return error;
+    cudaError_t failed = cudaIpcGetMemHandle(&handle, (void *)(uintptr_t)share->base);
+    if (failed != cudaSuccess)
+        return leat_cuda_fail(failed, "a name of a GPU's memory for other processes");
+    memset(share->handle, 0, sizeof share->handle);
+    memcpy(share->handle, &handle, sizeof handle);
+    return 0;
+}
+
+static int cuda_attach(struct device *base, const struct copies_share *share, void **address)
+{
+    cudaIpcMemHandle_t handle;
+    int error = leat_cuda_use((const struct cuda_device *)base);
+    if (error)
+        return error;
+    memcpy(&handle, share->handle, sizeof handle);
+    cudaError_t failed = cudaIpcOpenMemHandle(address, handle, cudaIpcMemLazyEnablePeerAccess);
+    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "mapping another process's memory");
+}
+
+static void cuda_detach(struct device *base, void *address)
+{
+    if (leat_cuda_use((const struct cuda_device *)base) ||
+        cudaIpcCloseMemHandle(address) != cudaSuccess)
         cudaGetLastError();
 }
 
@@ -292,6 +335,11 @@ static int cuda_scatter(struct copies_lane *lane, int index, const void *slab, u
 }
 
 const struct copies_ops leat_copies_cuda = {.find = leat_cuda_find,
+                                            .on_gpu = leat_cuda_on_gpu,
+                                            .number = leat_cuda_number,
+                                            .share = cuda_share,
+                                            .attach = cuda_attach,
+                                            .detach = cuda_detach,
                                             .alloc = cuda_alloc,
                                             .free = cuda_free,
                                             .open = cuda_open,

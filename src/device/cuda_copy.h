@@ -69,6 +69,10 @@ extern const struct copies_ops leat_copies_cuda;
 /* ---- cuda_find.c ---- */
 int leat_cuda_find(struct device *device, const void *address, uint64_t bytes,
                    struct copies_found *found);
+bool leat_cuda_on_gpu(struct device *device, const void *address);
+uint64_t leat_cuda_number(struct device *device, const void *address);
+/* Of the allocation that the address is in, for what other processes can map; else -ENOTSUP. */
+int leat_cuda_range(struct device *device, const void *address, uint64_t *base, uint64_t *bytes);
 /* ---- cuda_hold.c ---- */
 int leat_cuda_hold(struct device *device, void (*begin)(void *user, int error), void *user,
                    struct copies_hold **hold);

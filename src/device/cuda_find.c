@@ -131,3 +131,41 @@ int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
         *found = made;
     return error;
 }
+
+bool leat_cuda_on_gpu(struct device *base, const void *address)
+{
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    const uint64_t at = (uint64_t)(uintptr_t)address;
+    // Managed memory is of a device, too, and loads and stores of the host find it.
+    return !leat_cuda_use(device) &&
+           ask(device->copies->attribute, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) ==
+               CU_MEMORYTYPE_DEVICE &&
+           !(ask(device->copies->attribute, CU_POINTER_ATTRIBUTE_IS_MANAGED, at) & 1);
+}
+
+uint64_t leat_cuda_number(struct device *base, const void *address)
+{
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    const uint64_t at = (uint64_t)(uintptr_t)address;
+    return leat_cuda_use(device)
+               ? 0
+               : ask(device->copies->attribute, CU_POINTER_ATTRIBUTE_BUFFER_ID, at);
+}
+
+int leat_cuda_range(struct device *base, const void *address, uint64_t *start, uint64_t *bytes)
+{
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    cuda_pointer_attribute *operation = device->copies->attribute;
+    const uint64_t at = (uint64_t)(uintptr_t)address;
+    int error = leat_cuda_use(device);
+    if (error)
+        return error;
+    *start = ask(operation, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
+    *bytes = ask(operation, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
+    if (*start && *bytes &&
+        ask(operation, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at) & 1 &&
+        !ask(operation, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at))
+        return 0;
+    return leat_fail(-ENOTSUP, "memory made by %s at %p: other processes cannot map it",
+                     who_made(operation, at), address);
+}

@@ -174,7 +174,7 @@ static int map_pages(struct leat_file *file, uint64_t begin, uint64_t end, struc
         int error = -errno;
         return leat_fail(error, "its pages cannot be mapped: %s", strerror(-error));
     }
-    int error = copies->pin(file->job->device, stretch->map, stretch->bytes);
+    int error = copies->pin(file->job->device, stretch->map, stretch->bytes, true);
     if (error)
         file->system->munmap(stretch->map, stretch->bytes);
     return error;

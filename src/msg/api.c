@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/job.h"
-#include "msg/internal.h"
+#include "msg/gpu.h"
 #include "msg/wait.h"
 
 #include <errno.h>
@@ -244,7 +244,7 @@ static void receive_matched(struct msg_request *request, leat_data brought)
     if (here > brought.bytes)
         here = brought.bytes;
     uint64_t bytes = here < request->data.bytes ? here : request->data.bytes;
-    msg_layout_write(&request->data, 0, brought.address, bytes);
+    msg_put_bytes(request, 0, brought.address, bytes);
     if (brought.bytes)
         msg_free(&engine->pools, POOL_WORK, brought.address, brought.bytes);
     if (request->state == STATE_FINISHED) {
@@ -277,8 +277,12 @@ int leat_recv_matched(leat_data data, leat_status *status, leat_request *matched
                                   "took out");
     struct msg_unexpected *message = request->message_taken;
     leat_data brought = request->data;
+    int found = msg_gpu_look(request->engine, &data);
+    if (found < 0)
+        return found;
     request->kind = REQUEST_RECEIVE;
     request->data = data;
+    request->gpu = found > 0;
     request->status_to = status;
     if (message) {
         request->done = 0;

@@ -15,7 +15,7 @@
 #include "msg/coll.h"
 
 #include "core/error.h"
-#include "msg/internal.h"
+#include "msg/gpu.h"
 #include "msg/op.h"
 #include "msg/wait.h"
 
@@ -147,6 +147,8 @@ static bool run(struct msg_schedule *schedule)
         schedule->phase++;
         schedule->point = 0;
     }
+    if (!schedule->error && schedule->engine->gpu)
+        schedule->error = msg_gpu_take_error(schedule->engine->gpu);
     if (!schedule->error)
         return coll_finished(schedule, COLL_ALL);
     coll_failed(schedule);
@@ -392,10 +394,25 @@ static int start(leat_comm *comm, const struct coll_call *call, struct msg_reque
     return 0;
 }
 
+// The caller's own operation is applied in the host's memory, and to whole elements.
+static int check_element(struct msg_gpu *gpu, const struct coll_call *call)
+{
+    if (call->element <= msg_gpu_element_most(gpu) ||
+        (!msg_gpu_has(gpu, call->send) && !msg_gpu_has(gpu, call->receive)))
+        return 0;
+    return leat_fail(-E2BIG,
+                     "%s: elements of %" PRIu64 " bytes in memory of a GPU: at most %" PRIu64
+                     "; have them in the host's memory, or raise LEAT_MSG_BUDGET",
+                     coll_kind_name((enum leat_collective_kind)call->kind), call->element,
+                     msg_gpu_element_most(gpu));
+}
+
 int leat_collective(leat_comm *comm, const leat_collective_options *options, leat_request *request)
 {
     struct coll_call call;
     int error = coll_check(comm, options, &call);
+    if (!error && comm->engine->gpu && call.user)
+        error = check_element(comm->engine->gpu, &call);
     if (error)
         return error;
     leat_request own;

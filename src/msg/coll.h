@@ -324,8 +324,12 @@ uint64_t coll_block_offset(struct coll_cursor *cursor, int rank);
 uint64_t coll_block_bytes(const struct coll_cursor *cursor, int rank);
 /* Copies unless that is the same place, or nothing. */
 void coll_copy(const struct msg_schedule *schedule, void *to, const void *from, uint64_t bytes);
+/* The same within one buffer, towards its beginning: the places may overlap. */
+void coll_move(const struct msg_schedule *schedule, void *to, const void *from, uint64_t bytes);
 /* inout = in OP inout, of the call's operation. */
 void coll_combine(const struct msg_schedule *schedule, const void *in, void *inout, uint64_t bytes);
+/* What one rank's values are where there is nothing to combine them with. */
+void coll_combine_alone(const struct msg_schedule *schedule, void *values, uint64_t bytes);
 /* The call's bytes cut for `parts` ranks: where part `index` starts. */
 uint64_t coll_part(const struct msg_schedule *schedule, int index, int parts);
 static inline int coll_rank(const struct msg_schedule *schedule, int rank)

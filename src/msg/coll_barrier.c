@@ -39,8 +39,7 @@ enum coll_step_result coll_alone(struct msg_schedule *schedule)
         bytes = call->receive_counts[0] * call->element;
     if (coll_reduces(call->kind)) {
         coll_copy(schedule, call->receive, call->send, bytes);
-        msg_combine_alone((enum leat_operation)call->operation, (enum leat_type)call->type,
-                          call->receive, bytes / call->element);
+        coll_combine_alone(schedule, call->receive, bytes);
         return COLL_DONE;
     }
     struct coll_cursor from, to;

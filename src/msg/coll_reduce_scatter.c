@@ -9,8 +9,6 @@
 
 #include "msg/coll.h"
 
-#include <string.h>
-
 // The two ranks of a step: to send to and receive from; -1: nobody.
 static void partners(const struct msg_schedule *schedule, int step, int *to, int *from)
 {
@@ -60,6 +58,6 @@ enum coll_step_result coll_reduce_scatter_pairwise(struct msg_schedule *schedule
     // The other blocks are sent by now.
     schedule->bytes = coll_block_bytes(&schedule->sends, schedule->rank);
     if (call->in_place && schedule->bytes)
-        memmove(call->receive, call->receive + schedule->from, schedule->bytes);
+        coll_move(schedule, call->receive, call->receive + schedule->from, schedule->bytes);
     COLL_END(schedule);
 }

@@ -12,13 +12,6 @@
 
 #include "msg/op.h"
 
-static void alone(const struct msg_schedule *schedule, uint8_t *values, uint64_t bytes)
-{
-    const struct coll_call *call = &schedule->call;
-    msg_combine_alone((enum leat_operation)call->operation, (enum leat_type)call->type, values,
-                      bytes / call->element);
-}
-
 // ---- Chain ----
 
 static bool inclusive_move(struct msg_schedule *schedule)
@@ -49,7 +42,7 @@ static void open_inclusive(struct msg_schedule *schedule, uint64_t bytes, bool l
     if (schedule->rank)
         return;
     coll_copy(schedule, call->receive, call->send, bytes);
-    alone(schedule, call->receive, bytes);
+    coll_combine_alone(schedule, call->receive, bytes);
     schedule->exchange.target += bytes;
 }
 
@@ -77,7 +70,7 @@ static bool exclusive_move(struct msg_schedule *schedule)
         }
         coll_copy(schedule, call->receive + from, received, bytes);
         if (schedule->rank == 1)
-            alone(schedule, call->receive + from, bytes);
+            coll_combine_alone(schedule, call->receive + from, bytes);
         coll_in_take(&schedule->in);
     }
     return coll_in_ended(&schedule->in) && schedule->tree.finished == schedule->tree.sent &&
@@ -119,7 +112,7 @@ static void combine_round(struct msg_schedule *schedule)
     }
     coll_copy(schedule, result, came, schedule->bytes);
     if (schedule->rank == 1)
-        alone(schedule, result, schedule->bytes);
+        coll_combine_alone(schedule, result, schedule->bytes);
 }
 
 static enum coll_step_result double_piece(struct msg_schedule *schedule)
@@ -138,7 +131,7 @@ static enum coll_step_result double_piece(struct msg_schedule *schedule)
             combine_round(schedule);
     }
     if (schedule->call.kind == LEAT_SCAN && !schedule->rank)
-        alone(schedule, schedule->at, schedule->bytes);
+        coll_combine_alone(schedule, schedule->at, schedule->bytes);
     COLL_END(schedule);
 }
 

@@ -13,6 +13,7 @@
 #include "msg/coll.h"
 
 #include "core/error.h"
+#include "msg/gpu.h"
 #include "msg/op.h"
 
 #include <errno.h>
@@ -200,8 +201,18 @@ void coll_copy(const struct msg_schedule *schedule, void *to, const void *from, 
         return;
     if (memory)
         memory->copy(memory, to, from, bytes);
+    else if (schedule->engine->gpu)
+        msg_gpu_copy(schedule->engine->gpu, to, from, bytes);
     else
         memcpy(to, from, bytes);
+}
+
+void coll_move(const struct msg_schedule *schedule, void *to, const void *from, uint64_t bytes)
+{
+    if (schedule->engine->gpu)
+        msg_gpu_copy(schedule->engine->gpu, to, from, bytes);
+    else
+        memmove(to, from, bytes);
 }
 
 void coll_combine(const struct msg_schedule *schedule, const void *in, void *inout, uint64_t bytes)
@@ -212,8 +223,20 @@ void coll_combine(const struct msg_schedule *schedule, const void *in, void *ino
     struct msg_memory *memory = schedule->engine->memory;
     if (memory)
         memory->combine(memory, operation, type, call->user, in, inout, bytes / call->element);
+    else if (schedule->engine->gpu)
+        msg_gpu_combine(schedule->engine->gpu, call, in, inout, bytes);
     else
         msg_combine(operation, type, call->user, in, inout, bytes / call->element);
+}
+
+void coll_combine_alone(const struct msg_schedule *schedule, void *values, uint64_t bytes)
+{
+    const struct coll_call *call = &schedule->call;
+    if (schedule->engine->gpu)
+        msg_gpu_combine_alone(schedule->engine->gpu, call, values, bytes);
+    else
+        msg_combine_alone((enum leat_operation)call->operation, (enum leat_type)call->type, values,
+                          bytes / call->element);
 }
 
 void coll_fold(struct msg_schedule *schedule, uint8_t *target, const uint8_t *own,

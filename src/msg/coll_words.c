@@ -168,9 +168,10 @@ static void write_line(const struct msg_schedule *schedule, struct words_line *l
     if (call->kind != LEAT_BROADCAST || call->root == schedule->rank) {
         // What is beside the counter last: whoever looks at that takes the line away.
         if (bytes > FIRST_BYTES)
-            memcpy(line->value + FIRST_BYTES, call->send + FIRST_BYTES, bytes - FIRST_BYTES);
+            coll_copy(schedule, line->value + FIRST_BYTES, call->send + FIRST_BYTES,
+                      bytes - FIRST_BYTES);
         if (bytes)
-            memcpy(line->value, call->send, bytes < FIRST_BYTES ? bytes : FIRST_BYTES);
+            coll_copy(schedule, line->value, call->send, bytes < FIRST_BYTES ? bytes : FIRST_BYTES);
     }
     line->call = call_of(schedule);
     __atomic_store_n(&line->counter, schedule->from, __ATOMIC_RELEASE);
@@ -247,10 +248,10 @@ static void combine(struct msg_schedule *schedule)
     uint8_t *block[WORDS_RANKS] = {value};
     int ranks = schedule->rank_count, power = 1 << (31 - __builtin_clz((unsigned)ranks));
     for (int rank = 0; rank < ranks; rank++)
-        memcpy(value + (uint64_t)rank * step,
-               rank == schedule->rank ? call->send
-                                      : own_line(schedule, rank, schedule->from)->value,
-               bytes);
+        coll_copy(schedule, value + (uint64_t)rank * step,
+                  rank == schedule->rank ? call->send
+                                         : own_line(schedule, rank, schedule->from)->value,
+                  bytes);
     for (int i = 0, rank = 0; i < power; i++) {
         uint8_t *at = value + (uint64_t)rank * step;
         bool folded = i < ranks - power;
@@ -264,7 +265,7 @@ static void combine(struct msg_schedule *schedule)
             coll_combine(schedule, block[i], block[i + width], bytes);
             block[i] = block[i + width];
         }
-    memcpy(call->receive, block[0], bytes);
+    coll_copy(schedule, call->receive, block[0], bytes);
 }
 
 // What is to be done with the lines that have come.
@@ -273,13 +274,14 @@ static void take_values(struct msg_schedule *schedule)
     const struct coll_call *call = &schedule->call;
     uint64_t bytes = call->count * call->element;
     if (call->kind == LEAT_BROADCAST && call->root != schedule->rank) {
-        memcpy(call->receive, own_line(schedule, call->root, schedule->from)->value, bytes);
+        coll_copy(schedule, call->receive, own_line(schedule, call->root, schedule->from)->value,
+                  bytes);
     } else if (call->kind == LEAT_ALLREDUCE && schedule->rank_count == 2 &&
                call->operation != LEAT_OPERATION_USER) {
         // Operands may be exchanged, so nothing is copied on the way.
         const uint8_t *other = own_line(schedule, 1 - schedule->rank, schedule->from)->value;
         if (!call->in_place)
-            memcpy(call->receive, other, bytes);
+            coll_copy(schedule, call->receive, other, bytes);
         coll_combine(schedule, call->in_place ? other : call->send, call->receive, bytes);
     } else if (call->kind == LEAT_ALLREDUCE) {
         combine(schedule);

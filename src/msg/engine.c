@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "msg/coll.h"
-#include "msg/internal.h"
+#include "msg/gpu.h"
 #include "msg/rendezvous.h"
 
 #include <errno.h>
@@ -42,7 +42,8 @@ static bool divide(struct msg_engine *engine)
     pool[POOL_QUEUE].limit = engine->net->queue_bytes;
     pool[POOL_PEERS].limit = PEER_COST * (uint64_t)engine->net->rank_count + 16384;
     pool[POOL_WORK].limit = at_least(budget / 8, WORK_LEAST);
-    pool[POOL_STAGING].limit = at_least(budget / 16, msg_pipe_memory(tuning) + 8192);
+    pool[POOL_STAGING].limit =
+        at_least(budget / 16, msg_pipe_memory(tuning) + 8192 + tuning->staging_bytes);
     uint64_t fixed = pool[POOL_QUEUE].limit + pool[POOL_PEERS].limit + pool[POOL_WORK].limit +
                      pool[POOL_STAGING].limit;
     if (budget < fixed + ring + UNEXPECTED_LEAST)
@@ -168,6 +169,7 @@ void msg_engine_close(struct msg_engine *engine)
     if (!engine)
         return;
     msg_comms_close(engine);
+    msg_gpu_close(engine);
     if (engine->shares) {
         msg_rings_close(engine);
         msg_shares_close(engine);

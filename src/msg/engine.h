@@ -27,6 +27,7 @@
 struct coll_comm;
 struct leat_job;
 struct msg_agreement;
+struct msg_gpu;
 struct msg_quest;
 
 /* Sizes and thresholds; from the settings, or a test's. */
@@ -50,6 +51,7 @@ struct msg_tuning {
     uint32_t promote_after; /* messages by queue before a peer is given a ring */
     uint32_t ring_limit;    /* peers with rings, at most */
     uint32_t handle_limit;  /* announced sends and matched receives at a time */
+    uint32_t staging_bytes; /* that the pool of staging needs beside a pipe */
 };
 
 /* What a job has before its settings: budget and ring limit are to be filled in, and thresholds of
@@ -182,6 +184,7 @@ struct msg_handle {
 struct msg_counts {
     uint64_t inlined, bulk, queued, announced, direct, shared, piped; /* messages sent or fetched */
     uint64_t held, found, promoted, given_back;
+    uint64_t gpu_small, gpu_direct, gpu_staged; /* with memory of a GPU, by way */
     uint64_t bytes_sent, bytes_received;
 };
 
@@ -198,6 +201,7 @@ struct msg_engine {
     struct leat_job *job; /* NULL in tests without one */
     struct msg_net *net;
     struct msg_memory *memory; /* the network's, or NULL */
+    struct msg_gpu *gpu;       /* NULL: the job's device is none */
     struct msg_tuning tuning;
     struct msg_pools pools;
     struct msg_matcher matcher;

@@ -105,7 +105,7 @@ bool msg_held_give(struct msg_engine *engine, uint32_t index)
         return true;
     struct msg_packet packet;
     uint32_t payload = (uint32_t)request->data.bytes;
-    if (request->synchronous || request->data.bytes > MSG_PACKET_PAYLOAD) {
+    if (request->synchronous || request->gpu || request->data.bytes > MSG_PACKET_PAYLOAD) {
         struct msg_token token;
         if (!msg_announce(engine, request, 0, &packet.header, &token))
             return false;
@@ -142,7 +142,7 @@ bool msg_held_tell(struct msg_engine *engine, uint32_t index)
     struct msg_peer *peer = msg_peer_at(engine, index);
     struct msg_request *head = msg_pending_head(peer);
     bool wants_handle =
-        head && (head->synchronous || head->data.bytes > engine->tuning.eager_bytes);
+        head && (head->synchronous || head->gpu || head->data.bytes > engine->tuning.eager_bytes);
     if (wants_handle && !(peer->flags & PEER_TOLD) &&
         engine->handle_count - engine->handles_live <= msg_handle_reserve(engine)) {
         peer->flags |= PEER_TOLD;

@@ -7,7 +7,8 @@
 #define _GNU_SOURCE
 #include "core/error.h"
 #include "core/job.h"
-#include "msg/internal.h"
+#include "device/ops.h"
+#include "msg/gpu.h"
 #include "transport/fabric_msg.h"
 #include "transport/mixed_msg.h"
 #include "transport/shm_msg.h"
@@ -89,6 +90,8 @@ static void tuning_of(const struct leat_job *job, struct msg_tuning *tuning)
     tuning->eager_bytes = (uint32_t)config->msg_eager_bytes;
     tuning->share_bytes = clamp(config->msg_share_bytes);
     tuning->ring_limit = (uint32_t)config->msg_peers;
+    const struct copies_ops *copies = job->device->ops->copies;
+    tuning->staging_bytes = copies && copies->on_gpu ? MSG_GPU_LEAST : 0;
 }
 
 static uint64_t queue_of(uint64_t budget_bytes)
@@ -175,6 +178,7 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
     job->msg->job = job;
     job->progress = progress;
     job->msg->spin_ns = job->config.spin_ns;
+    error = msg_gpu_open(job->msg);
     cpu_set_t cores;
     job->msg->crowded =
         sched_getaffinity(0, sizeof cores, &cores) == 0 && count_near(job) >= CPU_COUNT(&cores);
@@ -184,5 +188,5 @@ int msg_engine_of(struct leat_job *job, struct msg_engine **engine)
         child->next->link = &child->next;
     job->children = child;
     *engine = job->msg;
-    return 0;
+    return error;
 }

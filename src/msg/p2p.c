@@ -8,13 +8,17 @@
 // Disadvantage: the matcher is asked before the copy, so a receive is posted even when its message
 // has just come.
 
-#include "msg/internal.h"
+#include "msg/gpu.h"
 
 #include <errno.h>
 #include <string.h>
 
 void msg_finish(struct msg_request *request, int error)
 {
+    if (request->gpu && request->kind == REQUEST_RECEIVE) {
+        int failed = msg_gpu_settle(request->engine->gpu);
+        error = error ? error : failed;
+    }
     request->state = STATE_FINISHED;
     request->status.error = error;
     request->engine->events++;
@@ -30,6 +34,16 @@ void msg_note_match(struct msg_request *request, const struct msg_envelope *enve
     request->status.tag = envelope->tag;
     request->peer = envelope->source;
     request->total = envelope->bytes;
+}
+
+// Whether the data is of a GPU. False: it cannot be used, and the request has ended.
+static bool look(struct msg_request *request)
+{
+    int found = msg_gpu_look(request->engine, &request->data);
+    request->gpu = found > 0;
+    if (found < 0)
+        msg_finish(request, found);
+    return found >= 0;
 }
 
 // ---- Sending ----
@@ -85,7 +99,11 @@ void msg_start_send(struct msg_engine *engine, struct msg_request *request, leat
     // Hollow data has no bytes that a slot or packet could take.
     request->synchronous = synchronous || (engine->memory && data.bytes <= MSG_PACKET_PAYLOAD &&
                                            engine->memory->is_hollow(engine->memory, data.address));
-    request->found = request->exposed = request->mode = 0;
+    request->found = request->exposed = request->mode = request->gpu = 0;
+    if (engine->gpu && !look(request))
+        return;
+    if (request->gpu && data.bytes > MSG_GPU_EAGER)
+        request->synchronous = 1;
     engine->counts.bytes_sent += data.bytes;
     uint32_t index = msg_peer_make(engine, rank);
     if (!index) {
@@ -121,7 +139,9 @@ void msg_start_receive(struct msg_engine *engine, struct msg_request *request, l
     request->handle = request->remote = 0;
     request->kind = REQUEST_RECEIVE;
     request->state = STATE_PENDING;
-    request->synchronous = request->found = request->exposed = request->mode = 0;
+    request->synchronous = request->found = request->exposed = request->mode = request->gpu = 0;
+    if (engine->gpu && !look(request))
+        return;
     if (engine->matcher.unexpected_count) {
         struct msg_unexpected *message = msg_match_find(&engine->matcher, context, rank, tag);
         if (message) {
@@ -177,7 +197,7 @@ static void put_bytes(struct msg_request *request, uint64_t offset, const void *
     if (memory && !request->data.layout)
         memory->copy(memory, (char *)request->data.address + offset, from, bytes);
     else
-        msg_layout_write(&request->data, offset, from, bytes);
+        msg_put_bytes(request, offset, from, bytes);
 }
 
 // The whole message has come.

@@ -9,6 +9,8 @@
 
 #include "msg/rendezvous.h"
 
+#include "msg/gpu.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -91,7 +93,7 @@ void msg_pipe_step(struct msg_engine *engine, struct msg_request *request)
         if (__atomic_load_n(&pipe->fragment[place].flag, __ATOMIC_ACQUIRE) != request->produced + 1)
             break;
         uint64_t bytes = all - request->done < size ? all - request->done : size;
-        msg_layout_write(&request->data, request->done, pipe->data + place * size, bytes);
+        msg_put_bytes(request, request->done, pipe->data + place * size, bytes);
         request->done += bytes;
         request->produced++;
         __atomic_store_n(&pipe->emptied, request->produced, __ATOMIC_RELEASE);
@@ -144,10 +146,12 @@ static bool put_fragment(struct msg_engine *engine, struct msg_request *request,
     uint64_t size = fragment_bytes(engine, request->peer), flag = request->produced + 1;
     uint8_t packed[PACKED];
     const void *from = (const char *)request->data.address + request->done;
-    if (request->data.layout) {
-        msg_layout_read(&request->data, request->done, packed, bytes);
+    if (!msg_is_plain(request)) {
+        request->status.error = msg_get_bytes(request, request->done, packed, bytes);
         from = packed;
     }
+    if (request->status.error)
+        return false;
     struct msg_piece pieces[2] = {{from, offsetof(struct pipe, data) + place * size, bytes},
                                   {&flag, LINE * (1 + place), sizeof flag}};
     return msg_put(engine, request->peer, &request->helped, pieces, 2);
@@ -166,7 +170,10 @@ void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
         uint64_t left = request->total - request->done, bytes = left < size ? left : size;
         uint64_t place = request->produced % FRAGMENTS;
         if (pipe) {
-            msg_layout_read(&request->data, request->done, pipe->data + place * size, bytes);
+            request->status.error =
+                msg_get_bytes(request, request->done, pipe->data + place * size, bytes);
+            if (request->status.error)
+                break;
             __atomic_store_n(&pipe->fragment[place].flag, request->produced + 1, __ATOMIC_RELEASE);
         } else if (!put_fragment(engine, request, place, bytes)) {
             break;
@@ -178,10 +185,10 @@ void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
     engine->events += any;
     if (any && pipe)
         msg_poke(engine, request->peer);
-    if (request->done < request->total)
+    if (request->done < request->total && !request->status.error)
         return;
-    msg_count(engine, request->peer, request->total);
+    msg_count(engine, request->peer, request->done);
     msg_rendezvous_leave(engine, request);
     msg_unannounce(engine, request);
-    msg_finish(request, 0);
+    msg_finish(request, request->status.error);
 }

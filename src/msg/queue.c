@@ -65,7 +65,7 @@ static bool send_one(struct msg_engine *engine, uint32_t index, struct msg_reque
     struct msg_peer *peer = msg_peer_at(engine, index);
     struct msg_packet packet;
     uint32_t payload;
-    if (request->synchronous || request->data.bytes > MSG_PACKET_PAYLOAD) {
+    if (request->synchronous || request->gpu || request->data.bytes > MSG_PACKET_PAYLOAD) {
         struct msg_token token;
         if (!msg_announce(engine, request, msg_handle_reserve(engine), &packet.header, &token))
             return false;

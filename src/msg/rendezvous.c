@@ -9,6 +9,8 @@
 
 #include "msg/rendezvous.h"
 
+#include "msg/gpu.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -50,8 +52,8 @@ bool msg_announce(struct msg_engine *engine, struct msg_request *request, uint32
 {
     if (!msg_handle_take(engine, request, reserve))
         return false;
-    *token = msg_token_none;
-    if (!request->data.layout && request->data.bytes) {
+    *token = request->gpu ? msg_gpu_token(engine, request) : msg_token_none;
+    if (msg_is_plain(request) && request->data.bytes) {
         request->exposed =
             engine->net->ops->expose(engine->net, request->peer, request->data.address,
                                      request->data.bytes, token) == 0;
@@ -153,7 +155,8 @@ static uint64_t step_bytes(const struct msg_engine *engine, const struct msg_req
 bool msg_rendezvous_busy(const struct msg_request *request)
 {
     bool gets = request->kind == REQUEST_RECEIVE && request->mode == MODE_GET && request->found;
-    return (gets || request->mode == MODE_PUT) && !request->transfer.finished;
+    return ((gets || request->mode == MODE_PUT) && !request->transfer.finished) ||
+           msg_gpu_busy(request);
 }
 
 static void step_put(struct msg_engine *engine, struct msg_request *request)
@@ -223,6 +226,8 @@ static void choose(struct msg_engine *engine, struct msg_request *request)
         request->mode = MODE_DONE;
         return;
     }
+    if (msg_gpu_choose(engine, request))
+        return;
     if (msg_token_is_none(&request->token)) {
         request->mode = MODE_WANT_PIPE;
         return;
@@ -272,6 +277,18 @@ static void step(struct msg_engine *engine, struct msg_request *request)
     case MODE_PUT:
         step_put(engine, request);
         break;
+    case MODE_GPU_COPY:
+        msg_gpu_step_copy(engine, request);
+        break;
+    case MODE_GPU_WANT:
+        msg_gpu_want_pipe(engine, request);
+        break;
+    case MODE_GPU_PIPE:
+        msg_gpu_step_pipe(engine, request);
+        break;
+    case MODE_GPU_FILL:
+        msg_gpu_fill(engine, request);
+        break;
     default:
         break;
     }
@@ -316,6 +333,8 @@ void msg_rendezvous_clear(struct msg_engine *engine, uint32_t peer, const struct
         return;
     if (packet->header.bytes > request->data.bytes)
         msg_peer_nonsense(engine, peer, &packet->header, "it wants more than the message has");
+    else if (packet->header.flags & WIRE_STAGED)
+        msg_gpu_offered(engine, peer, request, packet);
     else if (packet->header.flags & WIRE_PIPE)
         msg_pipe_offered(engine, peer, request, packet);
     else
@@ -345,6 +364,8 @@ void msg_rendezvous_drop(struct msg_engine *engine, struct msg_request *request)
     }
     if (request->mode == MODE_SHARE)
         msg_share_drop(engine, request);
+    else if (request->mode >= MODE_GPU_COPY)
+        msg_gpu_drop(engine, request);
     else if (request->near)
         msg_pipe_drop(engine, request);
     msg_rendezvous_leave(engine, request);

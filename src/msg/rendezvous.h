@@ -21,7 +21,11 @@ enum msg_mode {
     MODE_DONE,      /* receive: FINISH has to be sent */
     MODE_HELP,      /* send: chunks from the back */
     MODE_FILL,      /* send: into the pipe (request->far, or by put) */
-    MODE_PUT        /* send: written to the ring; the network still reads the bytes */
+    MODE_PUT,       /* send: written to the ring; the network still reads the bytes */
+    MODE_GPU_COPY,  /* receive: one copy from GPU to GPU (gpu_pipe.c) */
+    MODE_GPU_WANT,  /* receive: there was no staging pipe yet, or no room for CLEAR */
+    MODE_GPU_PIPE,  /* receive: from a staging pipe */
+    MODE_GPU_FILL   /* send: into it */
 };
 
 /* Bytes that the receive takes; a truncated message is not moved as a whole. */

@@ -8,7 +8,7 @@
 #include "core/job.h"
 #include "core/log.h"
 #include "msg/coll.h"
-#include "msg/internal.h"
+#include "msg/gpu.h"
 #include "msg/rendezvous.h"
 #include "msg/wait.h"
 
@@ -160,7 +160,9 @@ void msg_describe(const struct msg_request *request)
     default:
         if (request->kind != REQUEST_COLLECTIVE) // a collective has said it itself
             leat_fail(request->status.error, "%s failed: %s", buffer,
-                      strerror(-request->status.error));
+                      request->engine->gpu && request->engine->gpu->why[0]
+                          ? request->engine->gpu->why
+                          : strerror(-request->status.error));
         break;
     }
 }

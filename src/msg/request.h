@@ -58,8 +58,11 @@ struct msg_request {
         struct msg_schedule *schedule;        /* collective */
         uint64_t produced;                    /* rendezvous by pipe or share: see rendezvous.c */
     };
-    struct msg_token token;  /* rendezvous: the peer's memory; own memory while announced */
-    struct msg_token helped; /* send: the receiver's memory or pipe */
+    struct msg_token token; /* rendezvous: the peer's memory; own memory while announced */
+    union {
+        struct msg_token helped; /* send: the receiver's memory or pipe */
+        uint16_t ticket[8];      /* staged through a GPU's pipe: the copies under way */
+    };
     uint32_t context;
     int32_t peer; /* rank in the job, or -1 */
     int32_t tag;
@@ -71,8 +74,15 @@ struct msg_request {
     uint8_t synchronous;
     uint8_t found;   /* send: a peer was told of it and will ask for it, or not */
     uint8_t exposed; /* token has to be hidden again */
-    uint8_t unused[2];
+    uint8_t gpu;     /* the data lies in memory of a GPU: no load or store reaches it */
+    uint8_t unused;
 };
+
+/* The bytes are where loads and stores find them, one after the other. */
+static inline bool msg_is_plain(const struct msg_request *request)
+{
+    return !request->data.layout && !request->gpu;
+}
 
 _Static_assert(sizeof(struct msg_request) <= sizeof(leat_request), "leat_request is too small");
 

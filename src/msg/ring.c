@@ -10,7 +10,7 @@
 // Advantage: one line crosses for a small message, no atomic operation, no system call.
 // Disadvantage: every ring is memory and one more flag to poll, which is why there is a limit.
 
-#include "msg/internal.h"
+#include "msg/gpu.h"
 
 #include "msg/far.h"
 #include "msg/rendezvous.h"
@@ -274,6 +274,33 @@ static void prepare_next(const struct msg_engine *engine, const struct msg_ring_
         far_claim(ring->bulk + place + at);
 }
 
+// Through memory of the host: there is no other way into a ring.
+static bool send_from_gpu(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                          struct msg_request *request)
+{
+    const leat_data data = request->data;
+    uint8_t packed[MSG_GPU_EAGER];
+    // Asked before bytes are read, so that a full ring costs no copy.
+    if (!have_slots(engine, ring, 1) || !have_bulk(engine, ring, 2 * (MSG_GPU_EAGER + BULK_ALIGN)))
+        return false;
+    request->status.error = msg_get_bytes(request, 0, packed, data.bytes);
+    if (request->status.error)
+        return true; // and nothing is sent
+    request->data = (leat_data){.address = packed, .bytes = data.bytes};
+    struct msg_header header = {.kind = WIRE_EAGER,
+                                .payload = (uint16_t)data.bytes,
+                                .context = request->context,
+                                .tag = request->tag,
+                                .bytes = data.bytes};
+    bool sent = data.bytes > MSG_SLOT_PAYLOAD
+                    ? write_bulk(engine, ring, rank, &header, &request->data, 0)
+                    : write_slot(engine, ring, rank, &header, packed, (uint32_t)data.bytes);
+    request->data = data;
+    msg_add(&engine->counts.gpu_small, sent);
+    msg_add(data.bytes > MSG_SLOT_PAYLOAD ? &engine->counts.bulk : &engine->counts.inlined, sent);
+    return sent;
+}
+
 bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request *request)
 {
     struct msg_peer *peer = msg_peer_at(engine, index);
@@ -282,6 +309,8 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
     bool sent;
     if (request->synchronous || bytes > ring->eager_bytes) {
         sent = send_announced(engine, ring, peer->rank, request);
+    } else if (request->gpu) {
+        sent = send_from_gpu(engine, ring, peer->rank, request);
     } else if (bytes > MSG_SLOT_PAYLOAD && bytes <= ring->large_most && !request->data.layout) {
         sent = send_large(engine, ring, peer->rank, request);
     } else if (bytes > MSG_SLOT_PAYLOAD) {
@@ -308,7 +337,7 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
     prepare_next(engine, ring, bytes);
     if (request->state != STATE_RENDEZVOUS) {
         msg_count(engine, peer->rank, bytes);
-        msg_finish(request, 0);
+        msg_finish(request, request->status.error);
     }
     return true;
 }

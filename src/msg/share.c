@@ -270,7 +270,7 @@ void msg_share_asked(struct msg_engine *engine, uint32_t peer, struct msg_reques
     struct msg_token tokens[2];
     void *lines;
     memcpy(tokens, packet->payload, sizeof tokens);
-    if (request->mode != MODE_NONE || request->data.layout)
+    if (request->mode != MODE_NONE || !msg_is_plain(request))
         return;
     if (packet->header.tag < 0 || packet->header.tag >= SHARES || !packet->header.sequence) {
         msg_peer_nonsense(engine, peer, &packet->header, "it names no line of shares");

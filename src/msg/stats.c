@@ -49,6 +49,9 @@ void msg_stats_fill(const struct msg_engine *engine, leat_stats *stats)
     stats->msg_direct = look(&counts->direct);
     stats->msg_shared = look(&counts->shared);
     stats->msg_piped = look(&counts->piped);
+    stats->msg_gpu_small = look(&counts->gpu_small);
+    stats->msg_gpu_direct = look(&counts->gpu_direct);
+    stats->msg_gpu_staged = look(&counts->gpu_staged);
     stats->msg_held = look(&counts->held);
     stats->msg_found = look(&counts->found);
     stats->msg_rings_granted = look(&counts->promoted);

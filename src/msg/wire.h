@@ -58,7 +58,8 @@ enum msg_wire_flags {
     WIRE_SYNCHRONOUS = 1, /* tell the sender of the match */
     WIRE_BULK = 2,        /* ring: the payload is in the bulk area; its offset is the payload */
     WIRE_LEFT = 8,        /* BROKEN: see there */
-    WIRE_PIPE = 4         /* CLEAR: token is a pipe, not the receive's memory */
+    WIRE_PIPE = 4,        /* CLEAR: token is a pipe, not the receive's memory */
+    WIRE_STAGED = 16 /* so, of pinned fragments: `sequence` bytes each, `tag` says which pipe */
 };
 
 struct msg_header {

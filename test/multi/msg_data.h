@@ -12,6 +12,7 @@
 #define LEAT_TEST_MULTI_MSG_DATA_H
 
 #include "multi/ranks.h"
+#include "multi/msg_gpu.h"
 
 #include <leat/msg.h>
 
@@ -29,7 +30,8 @@ enum msg_shape {
 
 struct msg_memory {
     enum msg_shape shape;
-    uint8_t *whole;
+    uint8_t *gpu;   /* the address of all of it in memory of an emulated GPU, or NULL */
+    uint8_t *whole; /* where this program finds it */
     uint64_t whole_bytes, bytes;
     leat_layout layout;
     leat_data data;
@@ -131,11 +133,13 @@ static uint8_t *msg_byte(const struct msg_memory *memory, uint64_t place, uint64
     if (memory->shape == MSG_PLAIN)
         return memory->whole + MSG_GUARD + place;
     uint64_t block = memory->layout.block_bytes, together;
-    uint8_t *at;
+    uint8_t *at, *first = memory->data.address;
+    if (memory->gpu)
+        first = memory->whole + (first - memory->gpu);
     if (memory->shape == MSG_PIECES) {
         at = msg_find_piece(memory->whole + MSG_GUARD, place, &together);
     } else {
-        at = (uint8_t *)memory->data.address + place % block;
+        at = first + place % block;
         together = block - place % block;
         uint64_t number = place / block;
         for (int d = memory->layout.dim_count - 1; d >= 0; d--) {
@@ -151,10 +155,10 @@ static uint8_t *msg_byte(const struct msg_memory *memory, uint64_t place, uint64
 
 /* ---- Memory ---- */
 
-/* Poisoned memory for so many bytes. Must not be moved, for the layout is in it. */
-__attribute__((unused)) static bool msg_memory_make(struct rank_thread *self,
-                                                    struct msg_memory *memory, enum msg_shape shape,
-                                                    uint64_t bytes)
+/* Poisoned memory for so many bytes, of the host or of an emulated GPU. Must not be moved, for the
+ * layout is in it. */
+static bool msg_memory_make_in(struct rank_thread *self, struct msg_memory *memory,
+                               enum msg_shape shape, uint64_t bytes, bool gpu)
 {
     *memory = (struct msg_memory){.shape = shape, .bytes = bytes, .whole_bytes = bytes};
     if (!bytes && shape != MSG_PIECES)
@@ -164,8 +168,11 @@ __attribute__((unused)) static bool msg_memory_make(struct rank_thread *self,
     else if (memory->shape != MSG_PLAIN)
         msg_make_blocks(memory);
     memory->whole_bytes += 2 * MSG_GUARD;
-    memory->whole = malloc(memory->whole_bytes);
-    if (!rank_check(self, memory->whole != NULL, "no memory for %llu bytes",
+    if (gpu)
+        memory->gpu = gpu_alloc(memory->whole_bytes, &memory->whole);
+    else
+        memory->whole = malloc(memory->whole_bytes);
+    if (!rank_check(self, memory->whole && (!gpu || memory->gpu), "no memory for %llu bytes",
                     (unsigned long long)memory->whole_bytes))
         return false;
     memset(memory->whole, MSG_POISON, memory->whole_bytes);
@@ -177,12 +184,28 @@ __attribute__((unused)) static bool msg_memory_make(struct rank_thread *self,
         memory->data.address = msg_first_block(memory);
     if (memory->shape != MSG_PLAIN)
         memory->data.layout = &memory->layout;
+    if (memory->gpu)
+        gpu_push(memory->gpu, memory->whole, memory->whole_bytes);
+    if (memory->gpu)
+        memory->data.address = memory->gpu + ((uint8_t *)memory->data.address - memory->whole);
+    if (memory->gpu && memory->shape == MSG_PIECES)
+        memory->layout.user = memory->gpu;
     return true;
+}
+
+__attribute__((unused)) static bool msg_memory_make(struct rank_thread *self,
+                                                    struct msg_memory *memory, enum msg_shape shape,
+                                                    uint64_t bytes)
+{
+    return msg_memory_make_in(self, memory, shape, bytes, false);
 }
 
 __attribute__((unused)) static void msg_memory_free(struct msg_memory *memory)
 {
-    free(memory->whole);
+    if (memory->gpu)
+        gpu_free(memory->gpu, memory->whole);
+    else
+        free(memory->whole);
     *memory = (struct msg_memory){0};
 }
 
@@ -205,6 +228,8 @@ __attribute__((unused)) static void msg_memory_stamp(struct msg_memory *memory, 
         uint8_t *at = msg_stretch(memory, place, memory->bytes, &bytes);
         msg_stamps(seed, place, at, bytes);
     }
+    if (memory->gpu)
+        gpu_push(memory->gpu, memory->whole, memory->whole_bytes);
 }
 
 /* `received` bytes are of the message with that seed, everything else is poison; so it is all then.
@@ -215,6 +240,8 @@ __attribute__((unused)) static bool msg_memory_check(struct rank_thread *self,
 {
     uint64_t wrong = 0, first = 0, bytes;
     uint8_t expected[MSG_STAMPED];
+    if (memory->gpu)
+        gpu_pull(memory->gpu, memory->whole, memory->whole_bytes);
     for (uint64_t place = 0; place < received; place += bytes) {
         uint8_t *at = msg_stretch(memory, place, received, &bytes);
         msg_stamps(seed, place, expected, bytes);
@@ -233,6 +260,8 @@ __attribute__((unused)) static bool msg_memory_check(struct rank_thread *self,
     if (!rank_check(self, clean, "bytes beyond the %llu received were written (shape %d)",
                     (unsigned long long)received, (int)memory->shape))
         memset(memory->whole, MSG_POISON, memory->whole_bytes);
+    if (memory->gpu)
+        gpu_push(memory->gpu, memory->whole, memory->whole_bytes);
     return right && clean;
 }
 

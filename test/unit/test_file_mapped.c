@@ -38,9 +38,10 @@ static struct file_system_calls calls;
 
 // ---- The device ----
 
-static int pin(struct device *device, void *address, uint64_t bytes)
+static int pin(struct device *device, void *address, uint64_t bytes, bool read_only)
 {
     (void)device;
+    (void)read_only;
     if (world.pin_error)
         return leat_fail(world.pin_error, "registering is off today");
     pthread_mutex_lock(&world.lock);
