@@ -4,9 +4,10 @@
 // Algorithm: two ranks, threads of this process or, under `leat run -n 2`, processes, send a buffer
 // of a GPU to and fro; between slices of that rank 0 copies as many bytes by itself, from GPU to
 // GPU, waiting for each copy. Both kinds of slices take turns, and the medians are told, with the
-// quarters around them. Each message's first and last bytes are stamped and looked at. Then
-// allreduce. Advantage: what is beyond the copy shows, on a machine whose clock rates change.
-// Disadvantage: the bare copy waits for nobody, as no message can.
+// quarters around them; with "staged" rank 1 keeps its in memory of the host. Each message's first
+// and last bytes are stamped and looked at. Then allreduce. Advantage: what is beyond the copy
+// shows, on a machine whose clock rates change. Disadvantage: the bare copy waits for nobody, as no
+// message can.
 
 #include <leat/device.h>
 #include <leat/msg.h>
@@ -27,6 +28,8 @@ struct rank {
     leat_comm *comm;
     int rank, rank_count;
     char *out, *in;
+    int staged; /* messages only, between a GPU and the host */
+    int host;   /* they are in memory of the host */
     int failed;
 };
 
@@ -60,16 +63,16 @@ static int by_value(const void *a, const void *b)
 // The last byte, which a copy that ended too early would not have.
 static void stamp(struct rank *self, char *at, uint64_t bytes, unsigned char value)
 {
-    cuda(self, cudaMemset(at, value, 1), "stamping");
-    cuda(self, cudaMemset(at + bytes - 1, value, 1), "stamping");
+    cuda(self, cudaMemcpy(at, &value, 1, cudaMemcpyDefault), "stamping");
+    cuda(self, cudaMemcpy(at + bytes - 1, &value, 1, cudaMemcpyDefault), "stamping");
     cuda(self, cudaDeviceSynchronize(), "stamping");
 }
 
 static void check(struct rank *self, const char *at, uint64_t bytes, unsigned char value)
 {
     unsigned char got[2] = {0};
-    cuda(self, cudaMemcpy(&got[0], at, 1, cudaMemcpyDeviceToHost), "looking");
-    cuda(self, cudaMemcpy(&got[1], at + bytes - 1, 1, cudaMemcpyDeviceToHost), "looking");
+    cuda(self, cudaMemcpy(&got[0], at, 1, cudaMemcpyDefault), "looking");
+    cuda(self, cudaMemcpy(&got[1], at + bytes - 1, 1, cudaMemcpyDefault), "looking");
     if ((got[0] != value || got[1] != value) && !self->failed++)
         fprintf(stderr, "rank %d: %llu bytes: %d and %d instead of %d\n", self->rank,
                 (unsigned long long)bytes, got[0], got[1], value);
@@ -168,6 +171,15 @@ static void reductions(struct rank *self)
     }
 }
 
+static void take(struct rank *self, char **memory)
+{
+    *memory = self->host ? calloc(1, MOST) : NULL;
+    if (!self->host)
+        cuda(self, cudaMalloc((void **)memory, MOST), "memory");
+    else if (!*memory && !self->failed++)
+        fprintf(stderr, "rank %d: no memory\n", self->rank);
+}
+
 static void *run(void *argument)
 {
     struct rank *self = argument;
@@ -177,11 +189,11 @@ static void *run(void *argument)
     fine(self, leat_device_info_get(self->job, &device), "device");
     cuda(self, cudaSetDevice(device.number < 0 ? 0 : device.number), "the GPU");
     cuda(self, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-    cuda(self, cudaMalloc((void **)&self->out, MOST), "memory");
-    cuda(self, cudaMalloc((void **)&self->in, MOST), "memory");
+    take(self, &self->out);
+    take(self, &self->in);
     if (fine(self, leat_comm_split(self->job, NULL, &self->comm), "communicator"))
         messages(self, stream);
-    if (!self->failed)
+    if (!self->failed && !self->staged)
         reductions(self);
     if (!self->failed && !leat_stats_read(self->job, LEAT_ALL_PEERS, &stats))
         printf("rank %d on %s: %llu small, %llu direct, %llu staged\n", self->rank, device.name,
@@ -195,7 +207,12 @@ int main(int argc, char **argv)
     struct rank ranks[2] = {{0}};
     leat_job *jobs[2];
     pthread_t threads[2];
-    int threaded = argc > 1 && !strcmp(argv[1], "threads"), count = threaded ? 2 : 1;
+    int threaded = 0, staged = 0;
+    for (int i = 1; i < argc; i++) {
+        threaded |= !strcmp(argv[i], "threads");
+        staged |= !strcmp(argv[i], "staged");
+    }
+    int count = threaded ? 2 : 1;
     leat_options options = {
         .size = sizeof options, .thread_ranks = threaded ? 2 : 0, .device = "cuda"};
     if (leat_open(&options, jobs)) {
@@ -209,7 +226,11 @@ int main(int argc, char **argv)
             fprintf(stderr, "run it as `leat run -n 2 %s`, or `%s threads`\n", argv[0], argv[0]);
             return 2;
         }
-        ranks[i] = (struct rank){.job = jobs[i], .rank = info.rank, .rank_count = info.rank_count};
+        ranks[i] = (struct rank){.job = jobs[i],
+                                 .rank = info.rank,
+                                 .rank_count = info.rank_count,
+                                 .staged = staged,
+                                 .host = staged && info.rank == 1};
         if (pthread_create(&threads[i], NULL, run, &ranks[i]))
             return 1;
     }

@@ -21,6 +21,11 @@
  * Threads: as leat.h says: all calls for a job, its communicators and requests come from one thread
  * at a time.
  *
+ * Buffers may lie in memory of a GPU wherever the job's device is one (LEAT_DEVICE=cuda): leat
+ * finds that out by the address, for each side and rank by itself. What the caller's streams do
+ * with a buffer has to be over before the call, and the data is there when the request has
+ * finished. The calling thread's current GPU may be another afterwards.
+ *
  * The algorithms follow Sumimoto et al., "The design of the MPI library of the K computer" (SACSIS
  * 2012): rings written by the sender and polled in memory for the peers in use, one shared receive
  * queue for all others, rendezvous without copies.
@@ -63,7 +68,7 @@ typedef struct leat_layout {
 
 /* The bytes of a message. A sender's are not changed. */
 typedef struct leat_data {
-    void *address;             /* host memory; any, also of a region */
+    void *address;             /* any memory of the host or, on LEAT_DEVICE=cuda, of a GPU */
     uint64_t bytes;            /* of the message, without gaps */
     const leat_layout *layout; /* NULL: contiguous */
 } leat_data;

@@ -66,6 +66,10 @@ struct copies_ops {
      * kernel, and sets the mark; pieces and slab stay the caller's until it has passed. */
     int (*scatter)(struct copies_lane *lane, int mark, const void *slab, uint64_t bytes,
                    const struct copies_piece *pieces, uint32_t count);
+    /* Enqueues inout[i] = in[i] OP inout[i] of a leat_operation and leat_type, both aligned to it;
+     * inout lies on a GPU, in there or in memory of alloc. NULL: the device does not combine. */
+    int (*combine)(struct copies_lane *lane, unsigned operation, unsigned type, const void *in,
+                   void *inout, uint64_t count);
     /* Mark `mark` passes when all that has been enqueued so far is over. */
     int (*mark)(struct copies_lane *lane, int mark);
     /* 1 it has passed, 0 not yet (only without `wait`), a negative errno where copies failed. */

@@ -250,6 +250,26 @@ static int cuda_copy(struct copies_lane *lane, void *to, const void *from, uint6
     return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "a copy of a file's bytes");
 }
 
+#define COMBINE_THREADS 256u
+#define COMBINE_BLOCKS  (132u * 8u)
+
+static int cuda_combine(struct copies_lane *lane, unsigned operation, unsigned type, const void *in,
+                        void *inout, uint64_t count)
+{
+    const void *entry = leat_cuda_combine_entry(operation, type);
+    void *arguments[] = {&in, &inout, &count};
+    uint64_t blocks = (count + COMBINE_THREADS - 1) / COMBINE_THREADS;
+    if (!entry)
+        return leat_fail(-EINVAL, "no kernel for operation %u of type %u", operation, type);
+    int error = use(lane);
+    if (error || !count)
+        return error;
+    cudaError_t failed = cudaLaunchKernel(
+        entry, (dim3){(unsigned)(blocks < COMBINE_BLOCKS ? blocks : COMBINE_BLOCKS), 1, 1},
+        (dim3){COMBINE_THREADS, 1, 1}, arguments, 0, lane->stream);
+    return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "combining values of a collective");
+}
+
 static int cuda_mark(struct copies_lane *lane, int index)
 {
     struct mark *mark = &lane->mark[index];
@@ -345,6 +365,7 @@ const struct copies_ops leat_copies_cuda = {.find = leat_cuda_find,
                                             .open = cuda_open,
                                             .close = cuda_close,
                                             .copy = cuda_copy,
+                                            .combine = cuda_combine,
                                             .scatter = cuda_scatter,
                                             .mark = cuda_mark,
                                             .passed = cuda_passed,

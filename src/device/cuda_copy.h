@@ -35,12 +35,18 @@ struct cuda_scatter_many {
     struct copies_piece piece[CUDA_PIECES_MANY];
 };
 
+/* As many as leat_type and leat_operation have (msg.h), the caller's own left out. */
+#define CUDA_COMBINE_TYPES      11
+#define CUDA_COMBINE_OPERATIONS 10
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* The kernels' entry points, for few and for many pieces. */
 void leat_cuda_scatter_entries(const void **few, const void **many);
+/* The kernel of an operation on a type (values, values, count); NULL: there is none. */
+const void *leat_cuda_combine_entry(unsigned operation, unsigned type);
 
 #ifdef __cplusplus
 }

@@ -68,6 +68,13 @@ static int load_kernels(void)
     cudaError_t failed = cudaFuncGetAttributes(&attributes, few);
     if (failed == cudaSuccess)
         failed = cudaFuncGetAttributes(&attributes, many);
+    for (unsigned i = 0; failed == cudaSuccess && i < CUDA_COMBINE_TYPES * CUDA_COMBINE_OPERATIONS;
+         i++) {
+        const void *entry =
+            leat_cuda_combine_entry(i % CUDA_COMBINE_OPERATIONS, i / CUDA_COMBINE_OPERATIONS);
+        if (entry)
+            failed = cudaFuncGetAttributes(&attributes, entry);
+    }
     return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "loading a kernel of files");
 }
 

@@ -31,10 +31,25 @@ uint64_t msg_collective_reserve_bytes(void)
 
 // ---- Memory ----
 
+#define GPU_FROM   (UINT64_C(8) << 20)  // of a reduction, in a job on GPUs
+#define GPU_CHUNK  (UINT64_C(2) << 20)  // its chunks
+#define GPU_BUDGET (UINT64_C(64) << 20) // the least budget that has room for two of them
+
+// Large reductions in a job on GPUs, wherever the buffers are: each piece costs some microseconds
+// there.
+static bool in_large_chunks(const struct coll_comm *own, const struct coll_call *call)
+{
+    const struct msg_engine *engine = own->comm.engine;
+    return engine->gpu && coll_reduces(call->kind) && call->operation != LEAT_OPERATION_USER &&
+           call->count >= GPU_FROM / call->element && engine->pools.budget >= GPU_BUDGET;
+}
+
 // Chunks are of whole elements; their size depends on what all ranks know only.
 static uint64_t chunk_bytes(const struct coll_comm *own, const struct coll_call *call)
 {
     uint64_t most = own->temp_bytes / COLL_SLOTS, element = call->element;
+    if (in_large_chunks(own, call))
+        most = GPU_CHUNK;
     if (element > most)
         return element;
     // Divisions show in the smallest collectives.
@@ -79,12 +94,23 @@ static struct msg_schedule *schedule_take(struct coll_comm *own,
     struct msg_engine *engine = own->comm.engine;
     uint64_t buffer = buffer_bytes(own, algorithm, call);
     struct msg_schedule *schedule;
+    void *lent = algorithm->buffer == BUFFER_CHUNKS && in_large_chunks(own, call) &&
+                         msg_gpu_has(engine->gpu, call->receive)
+                     ? msg_gpu_lend(engine->gpu, COLL_SLOTS * GPU_CHUNK)
+                     : NULL;
+    const uint64_t lent_bytes = COLL_SLOTS * GPU_CHUNK;
+    if (lent)
+        buffer = 0;
     bool reserve = !own->reserve_taken && buffer <= own->temp_bytes;
     uint64_t bytes = reserve ? 0 : sizeof *schedule + buffer;
     schedule = reserve ? &own->reserve : msg_alloc(&engine->pools, POOL_WORK, bytes);
+    if (!schedule && lent)
+        msg_gpu_take_back(engine->gpu);
     if (!schedule)
         return NULL;
     if (!more_take(schedule, engine, algorithm)) {
+        if (lent)
+            msg_gpu_take_back(engine->gpu);
         if (!reserve)
             msg_free(&engine->pools, POOL_WORK, schedule, bytes);
         return NULL;
@@ -95,6 +121,11 @@ static struct msg_schedule *schedule_take(struct coll_comm *own,
         own->reserve_taken = true;
     else
         schedule->temp = buffer ? (uint8_t *)(schedule + 1) : NULL;
+    schedule->lent = lent;
+    if (lent) {
+        schedule->temp = lent;
+        buffer = lent_bytes;
+    }
     if (buffer) {
         schedule->chunk = chunk_bytes(own, call);
         schedule->slots = schedule->chunk <= buffer / COLL_SLOTS
@@ -109,6 +140,8 @@ static void schedule_give(struct msg_schedule *schedule)
     struct coll_comm *own = coll_of(schedule->comm);
     struct msg_pools *pools = &schedule->engine->pools;
     own->running--;
+    if (schedule->lent)
+        msg_gpu_take_back(schedule->engine->gpu);
     if (schedule->slot != schedule->own_slot)
         msg_free(pools, POOL_WORK, schedule->slot, MORE_BYTES);
     if (schedule->extra_bytes)

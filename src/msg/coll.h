@@ -117,6 +117,7 @@ struct msg_schedule {
     uint8_t *temp;        /* NULL: algorithm does without */
     uint64_t chunk;       /* bytes, whole elements; the same at all ranks */
     uint32_t slots;       /* of `chunk` bytes in temp */
+    void *lent;           /* temp is a GPU's memory, lent by gpu.c; or NULL */
     uint64_t extra_bytes; /* taken from the pool for this schedule; 0: the communicator's own */
 
     /* What step functions remember. */

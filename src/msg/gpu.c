@@ -61,6 +61,8 @@ void msg_gpu_close(struct msg_engine *engine)
         msg_gpu_share_close(gpu);
         gpu->ops->close(gpu->lane);
     }
+    if (gpu->lent)
+        gpu->device->ops->region_free(gpu->device, gpu->lent);
     free_bounce(gpu);
     msg_free(&engine->pools, POOL_STAGING, gpu, sizeof *gpu);
     engine->gpu = NULL;
@@ -254,6 +256,29 @@ void msg_gpu_move(struct msg_gpu *gpu, void *to, const void *from, uint64_t byte
     push(gpu);
     note(gpu, gpu->ops->copy(gpu->lane, to, from, bytes));
     await_lane(gpu);
+}
+
+void msg_gpu_reduce(struct msg_gpu *gpu, unsigned operation, unsigned type, const void *in,
+                    void *inout, uint64_t count)
+{
+    note(gpu, gpu->ops->combine(gpu->lane, operation, type, in, inout, count));
+    await_lane(gpu);
+}
+
+void *msg_gpu_lend(struct msg_gpu *gpu, uint64_t bytes)
+{
+    const struct device_ops *ops = gpu->device->ops;
+    if (gpu->lent_out || !gpu->ops->combine || !ops->region_alloc)
+        return NULL;
+    if (!gpu->lent && ops->region_alloc(gpu->device, bytes, &gpu->lent))
+        gpu->lent = NULL;
+    gpu->lent_out = gpu->lent != NULL;
+    return gpu->lent;
+}
+
+void msg_gpu_take_back(struct msg_gpu *gpu)
+{
+    gpu->lent_out = false;
 }
 
 // ---- What is looked at again ----

@@ -46,6 +46,9 @@ struct msg_gpu {
     int broken;     /* of copies with tickets: it stays */
     char why[240];  /* what the device said of the last one */
 
+    void *lent; /* memory of the GPU for one collective's buffer, once one has asked for it */
+    bool lent_out;
+
     /* Copies of the lane, in order: those started, and of these the ones known to be over. */
     uint16_t started, passed;
 
@@ -116,6 +119,13 @@ int msg_gpu_passed(struct msg_gpu *gpu, uint16_t ticket);
 bool msg_gpu_has(struct msg_gpu *gpu, const void *address);
 /* Between two addresses of GPUs, done on return; the error is noted. */
 void msg_gpu_move(struct msg_gpu *gpu, void *to, const void *from, uint64_t bytes);
+
+/* inout = in OP inout by the device, done on return; the error is noted. */
+void msg_gpu_reduce(struct msg_gpu *gpu, unsigned operation, unsigned type, const void *in,
+                    void *inout, uint64_t count);
+/* Memory of the GPU, the same size at every call, for one at a time; NULL: there is none. */
+void *msg_gpu_lend(struct msg_gpu *gpu, uint64_t bytes);
+void msg_gpu_take_back(struct msg_gpu *gpu);
 
 /* ---- gpu_coll.c: for collectives, whose addresses may be of either kind; done on return ---- */
 void msg_gpu_copy(struct msg_gpu *gpu, void *to, const void *from, uint64_t bytes);

@@ -5,8 +5,8 @@
 // is needed is here: a copy that may have either kind of memory at either end, and a combination
 // that brings what lies on a GPU into the bounce buffer, piece by piece, combines it there by the
 // same loops as ever, and writes it back. Advantage: every algorithm, type and caller's operation
-// works, with the same bits as in memory of the host. Disadvantage: values pass through the host,
-// unless the device combines them itself.
+// works, with the same bits as in memory of the host; a device with kernels for it combines where
+// the values are. Disadvantage: a kernel or copy is waited for at every piece.
 
 #include "msg/gpu.h"
 
@@ -107,6 +107,23 @@ static void combine_piece(struct msg_gpu *gpu, const struct coll_call *call, con
         write_now(gpu, inout, b, bytes);
 }
 
+// By the device itself: values of the host are put where it reads them, as many as there is room
+// for.
+static void combine_there(struct msg_gpu *gpu, const struct coll_call *call, const uint8_t *in,
+                          uint8_t *inout, uint64_t bytes, bool in_gpu)
+{
+    uint64_t most = in_gpu ? bytes : gpu->bounce_bytes / call->element * call->element;
+    for (uint64_t done = 0; !gpu->error && done < bytes; done += most) {
+        uint64_t some = bytes - done < most ? bytes - done : most;
+        note(gpu, msg_gpu_settle(gpu));
+        if (!in_gpu)
+            memcpy(gpu->bounce, in + done, some);
+        if (!gpu->error)
+            msg_gpu_reduce(gpu, call->operation, call->type, in_gpu ? in + done : gpu->bounce,
+                           inout + done, some / call->element);
+    }
+}
+
 void msg_gpu_combine(struct msg_gpu *gpu, const struct coll_call *call, const void *in, void *inout,
                      uint64_t bytes)
 {
@@ -120,6 +137,11 @@ void msg_gpu_combine(struct msg_gpu *gpu, const struct coll_call *call, const vo
     }
     if (!gpu->lane)
         return;
+    if (inout_gpu && gpu->ops->combine && call->operation != LEAT_OPERATION_USER &&
+        ((uintptr_t)in | (uintptr_t)inout) % call->element == 0) {
+        combine_there(gpu, call, in, inout, bytes, in_gpu);
+        return;
+    }
     uint64_t most = QUARTER(gpu) / call->element * call->element;
     if (!most)
         note(gpu, -E2BIG); // asked for before the call began, but for pieces of that size

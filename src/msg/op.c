@@ -30,22 +30,6 @@
 #define WIDE
 #endif
 
-// name, type, unsigned type of the same size, unsigned type to calculate in
-#define INTEGER_TYPES(X)                                                                           \
-    X(int8, int8_t, uint8_t, uint32_t)                                                             \
-    X(int16, int16_t, uint16_t, uint32_t)                                                          \
-    X(int32, int32_t, uint32_t, uint32_t)                                                          \
-    X(int64, int64_t, uint64_t, uint64_t)                                                          \
-    X(uint8, uint8_t, uint8_t, uint32_t)                                                           \
-    X(uint16, uint16_t, uint16_t, uint32_t)                                                        \
-    X(uint32, uint32_t, uint32_t, uint32_t)                                                        \
-    X(uint64, uint64_t, uint64_t, uint64_t)
-
-// name, type, unsigned type of the same size, the quiet NaN
-#define FLOAT_TYPES(X)                                                                             \
-    X(float, float, uint32_t, 0x7fc00000u)                                                         \
-    X(double, double, uint64_t, 0x7ff8000000000000u)
-
 typedef void combine_function(const void *in, void *inout, uint64_t count);
 
 #define LOOP(operation, name, type, body)                                                          \
@@ -58,21 +42,6 @@ typedef void combine_function(const void *in, void *inout, uint64_t count);
             y[i] = body;                                                                           \
         }                                                                                          \
     }
-
-#define LOGICAL_LOOPS(name, type)                                                                  \
-    LOOP(logical_and, name, type, (type)((a != 0) & (b != 0)))                                     \
-    LOOP(logical_or, name, type, (type)((a != 0) | (b != 0)))                                      \
-    LOOP(logical_xor, name, type, (type)((a != 0) ^ (b != 0)))
-
-#define INTEGER_LOOPS(name, type, same, wide)                                                      \
-    LOOP(sum, name, type, (type)(same)((wide)a + (wide)b))                                         \
-    LOOP(product, name, type, (type)(same)((wide)a * (wide)b))                                     \
-    LOOP(minimum, name, type, a < b ? a : b)                                                       \
-    LOOP(maximum, name, type, a > b ? a : b)                                                       \
-    LOOP(bitwise_and, name, type, (type)(a & b))                                                   \
-    LOOP(bitwise_or, name, type, (type)(a | b))                                                    \
-    LOOP(bitwise_xor, name, type, (type)(a ^ b))                                                   \
-    LOGICAL_LOOPS(name, type)
 
 // The bits of the result, from those of the operands.
 #define BIT_LOOP(operation, name, type, bits_type, body)                                           \
@@ -90,27 +59,7 @@ typedef void combine_function(const void *in, void *inout, uint64_t count);
         }                                                                                          \
     }
 
-#define NUMBER(type, nan, value)                                                                   \
-    do {                                                                                           \
-        type result = value;                                                                       \
-        memcpy(&bits, &result, sizeof bits);                                                       \
-        bits = result == result ? bits : nan;                                                      \
-        (void)a_bits, (void)b_bits;                                                                \
-    } while (0)
-
-#define FLOAT_LOOPS(name, type, bits_type, nan)                                                    \
-    BIT_LOOP(sum, name, type, bits_type, NUMBER(type, nan, a + b))                                 \
-    BIT_LOOP(product, name, type, bits_type, NUMBER(type, nan, a *b))                              \
-    BIT_LOOP(minimum, name, type, bits_type, bits = a < b ? a_bits : b_bits;                       \
-             bits = a == b ? a_bits | b_bits : bits; bits = (a == a) & (b == b) ? bits : nan)      \
-    BIT_LOOP(maximum, name, type, bits_type, bits = a > b ? a_bits : b_bits;                       \
-             bits = a == b ? a_bits & b_bits : bits; bits = (a == a) & (b == b) ? bits : nan)      \
-    LOGICAL_LOOPS(name, type)
-
-#define INTEGER_FUNCTIONS(name, type, same, wide) INTEGER_LOOPS(name, type, same, wide)
-#define FLOAT_FUNCTIONS(name, type, bits, nan)    FLOAT_LOOPS(name, type, bits, nan)
-INTEGER_TYPES(INTEGER_FUNCTIONS)
-FLOAT_TYPES(FLOAT_FUNCTIONS)
+#include "msg/combine_kernels.inc"
 
 #define LOGICAL_ROWS(name)                                                                         \
     [LEAT_LOGICAL_AND] = logical_and_##name, [LEAT_LOGICAL_OR] = logical_or_##name,                \

@@ -120,11 +120,27 @@ static void overlapping(struct rank_thread *self)
     }
 }
 
+// So large that the device lends its memory, and the next one finds it taken.
+static void large(struct rank_thread *self)
+{
+    gpu_begin(self->job);
+    leat_comm *comm = msg_world(self);
+    struct coll_case test = {.kind = LEAT_ALLREDUCE, .values = VALUES_INT64_MAXIMUM};
+    for (int i = 0; comm && i < 3; i++) {
+        test.count = (UINT64_C(9) << 17) + (uint64_t)i;
+        test.in_place = i == 1;
+        test.algorithm = i == 2 ? "ring" : NULL;
+        if (!collective(self, comm, &test, i == 2 && self->rank ? 0 : 3))
+            return;
+    }
+}
+
 // ---- Tests ----
 
 static const struct msg_part parts[] = {{"collectives", collectives},
                                         {"algorithms", algorithms},
                                         {"overlapping", overlapping},
+                                        {"large", large},
                                         {NULL, NULL}};
 
 static void test_every_collective(void **state)
@@ -147,6 +163,12 @@ static void test_blocks_that_overlap_where_they_belong(void **state)
     msg_run_threads(parts, 3, "overlapping");
 }
 
+static void test_large_reductions(void **state)
+{
+    (void)state;
+    msg_run_both(parts, 2, "large");
+}
+
 int main(int argc, char **argv)
 {
 #ifdef MSG_CUDA
@@ -160,6 +182,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_collective),
         cmocka_unit_test(test_every_algorithm),
+        cmocka_unit_test(test_large_reductions),
         cmocka_unit_test(test_blocks_that_overlap_where_they_belong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "core/job.h"
 #include "device/copies.h"
 #include "device/ops.h"
+#include "msg/op.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -301,6 +302,19 @@ static int lane_copy(struct copies_lane *lane, void *to, const void *from, uint6
     return lane->error ? leat_fail(lane->error, "an earlier copy has failed") : 0;
 }
 
+static int region_alloc(struct device *device, uint64_t bytes, void **address)
+{
+    (void)device;
+    *address = emulated_gpu_alloc(bytes);
+    return *address ? 0 : leat_fail(-ENOMEM, "no memory of the emulated GPU");
+}
+
+static void region_free(struct device *device, void *address)
+{
+    (void)device;
+    emulated_gpu_free(address);
+}
+
 static int lane_mark(struct copies_lane *lane, int mark)
 {
     if (mark < 0 || mark >= MARKS)
@@ -331,6 +345,17 @@ static void carry_out_first(struct copies_lane *lane)
     free(late);
 }
 
+static int lane_combine(struct copies_lane *lane, unsigned operation, unsigned type, const void *in,
+                        void *inout, uint64_t elements)
+{
+    // Copies before it are waited for by whoever combines what they bring.
+    while (lane->first)
+        carry_out_first(lane);
+    msg_combine((enum leat_operation)operation, (enum leat_type)type, NULL, emulated_gpu_bytes(in),
+                emulated_gpu_bytes(inout), elements);
+    return 0;
+}
+
 static int lane_passed(struct copies_lane *lane, int mark, bool wait)
 {
     while (lane->pending[mark] && (wait || lane->first->looks-- <= 0))
@@ -351,6 +376,7 @@ void emulated_gpu_begin(struct leat_job *job)
         gpu.table.close = lane_close;
         gpu.table.copy = lane_copy;
         gpu.table.mark = lane_mark;
+        gpu.table.combine = lane_combine;
         gpu.table.passed = lane_passed;
         gpu.table.pin = pin;
         gpu.table.number = number;
@@ -360,6 +386,8 @@ void emulated_gpu_begin(struct leat_job *job)
         gpu.table.unpin = unpin;
         gpu.ops = *job->device->ops;
         gpu.ops.copies = &gpu.table;
+        gpu.ops.region_alloc = region_alloc;
+        gpu.ops.region_free = region_free;
         gpu.ready = true;
     }
     pthread_mutex_unlock(&gpu.lock);
