@@ -102,16 +102,17 @@ static int check_name(struct leat_job *job, const char *name)
     return 0;
 }
 
+// Whoever reads one of these words sees that the region which was here before is gone, too.
 static void fill_slot(struct region_slot *slot, uint64_t offset, uint64_t bytes,
                       enum region_kind kind, uint32_t serial, const char *name)
 {
-    __atomic_store_n(&slot->offset, offset, RELAXED);
-    __atomic_store_n(&slot->bytes, bytes, RELAXED);
-    __atomic_store_n(&slot->kind, kind, RELAXED);
-    __atomic_store_n(&slot->serial, serial, RELAXED);
+    __atomic_store_n(&slot->offset, offset, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->bytes, bytes, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->kind, kind, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->serial, serial, __ATOMIC_RELEASE);
     size_t length = name ? strlen(name) : 0;
     for (size_t i = 0; i < LEAT_REGION_NAME; i++)
-        __atomic_store_n(&slot->name[i], i < length ? name[i] : 0, RELAXED);
+        __atomic_store_n(&slot->name[i], i < length ? name[i] : 0, __ATOMIC_RELEASE);
     __atomic_store_n(&slot->generation, slot->generation + 1, __ATOMIC_RELEASE);
 }
 
