@@ -37,7 +37,7 @@ static const char *ruled_out(const struct leat_job *job, const char *name, enum 
         return "forbidden by LEAT_PATHS";
     // NVSHMEM moves memory of GPUs, by puts too; beside them the host's goes as it would.
     const bool puts = leat_path_rule(rule, "require:", "nvshmem-put");
-    const bool beside = kind != REGION_DEVICE && job->device->ops->region_alloc;
+    const bool beside = !leat_on_device(kind) && job->device->ops->region_alloc;
     if ((puts && !strcmp(name, "nvshmem")) ||
         (beside && (puts || leat_path_rule(rule, "require:", "nvshmem"))))
         return NULL;

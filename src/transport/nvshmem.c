@@ -119,8 +119,11 @@ static void why_not(const struct leat_job *job, char *why, size_t bytes)
 static int can_reach(const struct leat_job *job, int peer, enum region_kind kind,
                      char reason[LEAT_REASON])
 {
-    if (kind != REGION_DEVICE)
+    if (!leat_on_device(kind))
         snprintf(reason, LEAT_REASON, "the host's memory, not a GPU's");
+    else if (kind == REGION_DEVICE_REGISTERED)
+        snprintf(reason, LEAT_REASON,
+                 "registered: in NVSHMEM's heap lies only what leat_region_alloc has made");
     else if (job->nvshmem)
         snprintf(reason, LEAT_REASON, "NVSHMEM's heap, %s",
                  leat_nvshmem_stores(job, peer) ? "stored to directly" : "by puts from kernels");

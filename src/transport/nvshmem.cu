@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // libleat_nvshmem.so: NVSHMEM behind the functions of nvshmem.h, and the halo's kernels with puts.
 //
-// Algorithm: the kernels are those of device/cuda.cu; where a peer cannot be stored to they have
-// packed into memory of their own rank, and a put takes that to the peer and raises its word. A
-// small pulse is put whole by the block that comes last: one message. Of a large one every warp
-// puts its share once all blocks have packed, and the last of them raises the word. Words are
-// waited for as ever, by polling with a deadline: NVSHMEM's own waits have none. Advantage: any
-// path of NVSHMEM's, without a thread of the host. Disadvantage: what was packed is read once more.
+// Algorithm: the kernels are those of device/cuda.cu; where a peer cannot be stored to they pack
+// into memory of their own rank, and puts take that to the peer (put_kernels.inc). Words are waited
+// for as ever, by polling with a deadline: NVSHMEM's own waits have none. Advantage: any path of
+// NVSHMEM's, without a thread of the host. Disadvantage: what was packed is read once more.
 //
 // Acquiring the word suffices where kernels' stores carry the bytes, which is so on one host. From
 // a network card NVSHMEM's own waits do more on some machines; can_reach knows no other host.
@@ -25,127 +23,34 @@
 #include <stdio.h>
 #include <string.h>
 
-// From so many bytes on every warp puts.
-#define PUT_SPREAD_BYTES 192000
-#define PUT_PIECE_BYTES  1024
-#define WARP             32
+// ---- Puts by kernels: the words of put_kernels.inc ----
 
-// ---- Puts by kernels ----
+#define K_LANES                 CUDA_THREADS
+#define K_PUT_LANES             32
+#define K_PUT_OVERDUE(wait, at) k_overdue(wait, at)
+/* A network card reads what other blocks have packed. */
+#define K_PUT_VISIBLE() __threadfence_system()
+#define K_PUT_ALL(to, from, bytes, signal, value, peer)                                            \
+    nvshmemx_putmem_signal_nbi_block(to, from, bytes, signal, value, NVSHMEM_SIGNAL_SET, peer)
+#define K_PUT_RAISE(signal, value, peer) nvshmemx_signal_op(signal, value, NVSHMEM_SIGNAL_SET, peer)
 
-K_FN const struct k_put *put_of(const struct k_field *field, int p, enum board_signal word)
+K_FN uint32_t put_count(const uint32_t *blocks)
 {
-    const uint32_t posts = k_pulse_at(field, p)->posts;
-    return field->puts && posts >> word & 1 ? field->puts + (posts >> K_POST_BIT) + (uint32_t)word
-                                            : (const struct k_put *)0;
+    uint32_t seen;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(blocks) : "memory");
+    return seen;
 }
+#define K_PUT_COUNT(blocks) put_count(blocks)
 
-K_FN uint64_t put_zone(const struct k_put *put, uint64_t value)
+K_FN void put_share(char *to, const char *from, uint64_t bytes, int peer)
 {
-    return put->to_stride ? value & 1 : 0;
+    nvshmemx_putmem_nbi_warp(to, from, bytes, peer);
+    if (threadIdx.x % K_PUT_LANES == 0)
+        nvshmem_quiet();
 }
+#define K_PUT_SHARE(to, from, bytes, peer) put_share(to, from, bytes, peer)
 
-K_FN void put_signal_alone(const struct k_put *put, uint64_t value)
-{
-    __threadfence_system(); // all that this lane has seen comes before the word
-    nvshmemx_signal_op(put->signal, value, NVSHMEM_SIGNAL_SET, put->peer);
-}
-
-static __device__ __noinline__ void put_word(const struct k_field *field, int p,
-                                             enum board_signal word, uint64_t value)
-{
-    const struct k_put *put = put_of(field, p, word);
-    if (put)
-        put_signal_alone(put, value);
-}
-
-// The block that comes last, with all its lanes.
-K_FN void put_by_last_block(const struct k_grid *grid, const struct k_put *put, uint32_t *blocks,
-                            uint64_t value)
-{
-    const uint64_t zone = put_zone(put, value);
-    uint32_t last = 0;
-    if (k_lane(grid) == 0) {
-        last = k_last_block(grid, blocks);
-        __threadfence_system(); // a network card reads what was packed
-    }
-    if (!k_any(grid, last))
-        return;
-    if (put->bytes)
-        nvshmemx_putmem_signal_nbi_block(put->to + zone * put->to_stride,
-                                         put->from + zone * put->from_stride, put->bytes,
-                                         put->signal, value, NVSHMEM_SIGNAL_SET, put->peer);
-    else if (k_lane(grid) == 0)
-        put_signal_alone(put, value);
-}
-
-// Until all blocks have packed; 1 when the wait failed. The counter goes on to twice their number.
-K_FN uint32_t await_packed(const struct k_grid *grid, const struct k_wait *wait, uint32_t *blocks,
-                           int peer, int p)
-{
-    uint64_t deadline = 0;
-    uint32_t seen = k_add_acq_rel(blocks, 1) + 1;
-    while (seen < k_block_count(grid)) {
-        const int code = k_overdue(wait, &deadline);
-        if (code) {
-            k_fail(wait, code, peer, p, (const void *)0, k_block_count(grid), seen);
-            return 1;
-        }
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(blocks) : "memory");
-    }
-    __threadfence_system();
-    return 0;
-}
-
-// Every warp its share.
-K_FN void put_by_warps(const struct k_grid *grid, const struct k_wait *wait,
-                       const struct k_put *put, uint32_t *blocks, uint64_t value, int p)
-{
-    const uint64_t zone = put_zone(put, value);
-    const uint32_t warps = k_block_count(grid) * (blockDim.x / WARP);
-    const uint32_t warp = k_block(grid) * (blockDim.x / WARP) + threadIdx.x / WARP;
-    uint64_t piece = (put->bytes / warps / 16 + 1) * 16;
-    uint32_t failed = 0;
-    if (k_lane(grid) == 0)
-        failed = await_packed(grid, wait, blocks, put->peer, p);
-    if (k_any(grid, failed))
-        return;
-    if (piece < PUT_PIECE_BYTES)
-        piece = PUT_PIECE_BYTES;
-    const uint64_t begin = warp * piece;
-    if (begin < put->bytes) {
-        const uint64_t left = put->bytes - begin;
-        nvshmemx_putmem_nbi_warp(put->to + zone * put->to_stride + begin,
-                                 put->from + zone * put->from_stride + begin,
-                                 left < piece ? left : piece, put->peer);
-        if (threadIdx.x % WARP == 0)
-            nvshmem_quiet();
-    }
-    k_sync_block(grid);
-    if (k_lane(grid) == 0 && k_add_acq_rel(blocks, 1) + 1 == 2 * k_block_count(grid)) {
-        k_store_relaxed(blocks, 0);
-        put_signal_alone(put, value);
-    }
-}
-
-// The whole block comes, each of its lanes having packed its part. 0: no put goes with the word.
-static __device__ __noinline__ uint32_t put_pulse(const struct k_grid *grid,
-                                                  const struct k_field *field, int p,
-                                                  enum board_signal word, uint32_t *blocks,
-                                                  uint64_t value)
-{
-    const struct k_put *put = put_of(field, p, word);
-    if (!put)
-        return 0;
-    if (put->bytes < PUT_SPREAD_BYTES)
-        put_by_last_block(grid, put, blocks, value);
-    else
-        put_by_warps(grid, &field->wait, put, blocks, value, p);
-    return 1;
-}
-
-#define K_PUT_WORD(field, p, word, value) put_word(field, p, word, value)
-#define K_PUT_PULSE(grid, field, p, word, blocks, epoch)                                           \
-    put_pulse(grid, field, p, word, blocks, epoch)
+#include "halo/put_kernels.inc"
 
 // ---- The halo's kernels ----
 

@@ -79,6 +79,7 @@ static int play_rank(const char *steps)
         fprintf(stderr, "leat_open: %s\n", leat_error_detail());
         return 1;
     }
+    self.job->gpus_shared = GPUS_IGNORED; // ranks of one GPU take turns
     self.rank = info.rank;
     self.rank_count = info.rank_count;
     if (!can_be_used(self.job, (self.rank + 1) % self.rank_count)) {

@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include <cmocka.h>
 
@@ -22,121 +21,7 @@
                                              uint32_t choice, uint64_t turn)
 #include "halo/kernels.inc"
 
-enum {
-    BLOCKS = 2,
-    ALL = BLOCKS * 32,
-    STACK_BYTES = 64 * 1024,
-    TIMEOUT = 50,     // in turns of all lanes
-    MOST_TURNS = 5000 // of a loop that ends
-};
-
-// ---- Lanes ----
-
-static struct {
-    ucontext_t main, lane[ALL];
-    char *stack[ALL];
-    bool done[ALL];
-    uint32_t now;
-    uint64_t clock;
-    uint32_t come[BLOCKS], any[BLOCKS], answer[BLOCKS], meetings[BLOCKS];
-    const void *arguments;
-} gpu;
-
-uint32_t lane_number(void)
-{
-    return gpu.now % LANES;
-}
-
-uint64_t lane_clock(void)
-{
-    return gpu.clock;
-}
-
-void lane_rest(void)
-{
-    swapcontext(&gpu.lane[gpu.now], &gpu.main);
-}
-
-// Lanes that have left count as come.
-static void open_barrier(uint32_t block)
-{
-    uint32_t left = 0;
-    for (uint32_t lane = 0; lane < LANES; lane++)
-        left += gpu.done[block * LANES + lane];
-    if (!gpu.come[block] || gpu.come[block] + left < LANES)
-        return;
-    gpu.answer[block] = gpu.any[block];
-    gpu.come[block] = gpu.any[block] = 0;
-    gpu.meetings[block]++;
-}
-
-uint32_t lane_meet(uint32_t block, uint32_t value)
-{
-    const uint32_t meeting = gpu.meetings[block];
-    gpu.come[block]++;
-    gpu.any[block] |= value;
-    open_barrier(block);
-    while (gpu.meetings[block] == meeting)
-        lane_rest();
-    return gpu.answer[block];
-}
-
-static void run_lane(void)
-{
-    const struct k_grid grid = {gpu.now / LANES, BLOCKS};
-    resident(&grid, gpu.arguments, 0, 0);
-    gpu.done[gpu.now] = true;
-    open_barrier(grid.block);
-    lane_rest();
-}
-
-// Apart from the loop: who returns from getcontext twice may find its own variables changed.
-__attribute__((noinline)) static void start_lane(uint32_t lane)
-{
-    getcontext(&gpu.lane[lane]);
-    gpu.lane[lane].uc_stack.ss_sp = gpu.stack[lane];
-    gpu.lane[lane].uc_stack.ss_size = STACK_BYTES;
-    gpu.lane[lane].uc_link = NULL;
-    makecontext(&gpu.lane[lane], run_lane, 0);
-}
-
-// Whether all lanes have left by themselves.
-static bool run_all(const void *arguments)
-{
-    memset(gpu.done, 0, sizeof gpu.done);
-    memset(gpu.come, 0, sizeof gpu.come);
-    memset(gpu.any, 0, sizeof gpu.any);
-    gpu.arguments = arguments;
-    for (uint32_t lane = 0; lane < ALL; lane++)
-        start_lane(lane);
-    uint32_t left = 1;
-    for (gpu.clock = 0; left && gpu.clock < MOST_TURNS; gpu.clock++) {
-        left = 0;
-        for (uint32_t lane = 0; lane < ALL; lane++) {
-            gpu.now = lane;
-            if (!gpu.done[lane])
-                swapcontext(&gpu.main, &gpu.lane[lane]);
-            left += !gpu.done[lane];
-        }
-    }
-    return !left;
-}
-
-static int enter(void **state)
-{
-    (void)state;
-    for (uint32_t lane = 0; lane < ALL; lane++)
-        assert_non_null(gpu.stack[lane] = malloc(STACK_BYTES));
-    return 0;
-}
-
-static int leave(void **state)
-{
-    (void)state;
-    for (uint32_t lane = 0; lane < ALL; lane++)
-        free(gpu.stack[lane]);
-    return 0;
-}
+#include "unit/lanes.h"
 
 // ---- A rank with one pulse, whose peer's packets of the first step the test writes ----
 
@@ -227,7 +112,7 @@ static void lose(bool forces, uint32_t count, uint32_t lost)
     struct rank *rank = new_rank(count);
     struct k_packet *packet = (forces ? rank->f_in : rank->x_in) + count + lost;
     packet->tag = 0;
-    bool ended = run_all(&rank->kernel);
+    bool ended = lanes_run(resident, &rank->kernel, 0, 0);
     if (!ended)
         fail_msg("%u %s, number %u missing: lanes are still in the loop", count,
                  forces ? "forces" : "coordinates", lost);
@@ -259,7 +144,7 @@ static void test_the_next_step(void **state)
 {
     (void)state;
     struct rank *rank = new_rank(MOVED);
-    assert_true(run_all(&rank->kernel));
+    assert_true(lanes_run(resident, &rank->kernel, 0, 0));
     assert_int_equal(rank->loop.done, 1);
     assert_int_equal(rank->report.wanted, 2);
     free(rank);
@@ -272,5 +157,5 @@ int main(void)
         cmocka_unit_test(test_a_force_that_does_not_come),
         cmocka_unit_test(test_the_next_step),
     };
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, lanes_enter, lanes_leave);
 }
