@@ -178,7 +178,7 @@ int leat_open(const leat_options *options, leat_job **jobs)
     if (error)
         return error;
     int count = full.thread_ranks ? full.thread_ranks : 1;
-    leat_job *first[1];
+    leat_job *first[1] = {NULL};
     leat_job **opened = count == 1 ? first : jobs; // outputs are set only on success
     error = open_all(found.segment, found.rank, count, &config, found.tie, opened);
     if (!error && found.tie)
