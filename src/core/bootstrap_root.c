@@ -179,14 +179,21 @@ static int begin_root(struct root_tie *own, const struct config *config)
 
 int leat_bootstrap_root(const struct config *config, struct bootstrap *found)
 {
+    struct root_options options;
+    int error = read_environment(config, &options);
+    return error ? error : root_bootstrap(&options, config, found);
+}
+
+int root_bootstrap(const struct root_options *options, const struct config *config,
+                   struct bootstrap *found)
+{
     struct root_tie *own = calloc(1, sizeof *own);
     if (!own)
         return leat_fail(-ENOMEM, "no memory for a job handle");
     own->tie.ops = &ops;
+    own->options = *options;
     uint64_t deadline_ns = leat_now_ns() + (uint64_t)(config->timeout_s * 1e9);
-    int error = read_environment(config, &own->options);
-    if (!error)
-        error = own->options.rank == 0
+    int error = options->rank == 0
                     ? begin_root(own, config)
                     : root_join(&own->options, config, deadline_ns, &own->seat, &own->link);
     if (error) {

@@ -4,9 +4,10 @@
 // Algorithm: the server knows which ranks are on this host. The lowest of them makes the host's
 // segment and puts where it is; the others get that from the server, which keeps the question until
 // the answer is there. One fence without data, in which the maker hands the segment out, ends the
-// start. So a rank sends three small messages, however many ranks there are. Advantage: nothing to
-// configure, and the launcher's own watch over hosts serves. Disadvantage: PMIx_Init costs some 10
-// ms a rank.
+// start. So a rank sends three small messages, however many ranks there are. Where ranks are on
+// several hosts, the server only carries where rank 0 listens (root_place.c), and the job goes on
+// as one of LEAT_ROOT. Advantage: nothing to configure, and the launcher's own watch over hosts
+// serves. Disadvantage: PMIx_Init costs some 10 ms a rank.
 //
 // The library is opened when a PMIx launcher has started the process, and only its headers are
 // needed to build: a program that runs under `leat run` does not load it, nor libevent, libhwloc
@@ -18,6 +19,7 @@
 #include "core/descriptor.h"
 #include "core/library.h"
 #include "core/log.h"
+#include "core/root.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,6 +55,9 @@ int leat_bootstrap_pmix(const struct config *config, struct bootstrap *found)
 #include <sys/random.h>
 
 #define CARD_KEY   "leat.seat"
+#define ROOT_KEY   "leat.root"
+#define PORTS      8 // that are tried
+#define RETRY_MS   5
 #define CARD_BYTES 256
 
 static struct {
@@ -159,6 +164,7 @@ struct pmix_tie {
     int rank_count, log_level;
     uint32_t leader; // the lowest rank of this host
     struct seat seat;
+    struct tie *root; // of a job on several hosts, or NULL
 };
 
 // The kernel kills the ranks of a killed `leat run`; those of a killed mpirun would go on alone.
@@ -224,6 +230,14 @@ static int find_leader(const struct pmix_tie *own, const char *list, uint32_t *l
                               own->self.rank);
 }
 
+static int count_of(const char *list)
+{
+    int count = *list != 0;
+    for (const char *at = list; *at; at++)
+        count += *at == ',';
+    return count;
+}
+
 static void mark_neighbours(struct segment_head *head, const char *list)
 {
     for (const char *at = list; *at; at += *at == ',') {
@@ -239,18 +253,23 @@ static void print_hex(const uint8_t bytes[16], char text[33])
         snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
+static int put_card(pmix_scope_t scope, const char *key, char card[CARD_BYTES])
+{
+    pmix_value_t value = {.type = PMIX_STRING};
+    value.data.string = card;
+    pmix_status_t status = library.put(scope, key, &value);
+    if (status == PMIX_SUCCESS)
+        status = library.commit();
+    return status == PMIX_SUCCESS ? 0 : fail_call(key, status);
+}
+
 static int publish(const struct pmix_tie *own, const uint8_t host[16], const uint8_t job[16])
 {
     char hosts[33], jobs[33], card[CARD_BYTES];
     print_hex(host, hosts);
     print_hex(job, jobs);
     snprintf(card, sizeof card, "%s %s %s %s", hosts, jobs, own->seat.name, leat_build_id());
-    pmix_value_t value = {.type = PMIX_STRING};
-    value.data.string = card;
-    pmix_status_t status = library.put(PMIX_LOCAL, CARD_KEY, &value);
-    if (status == PMIX_SUCCESS)
-        status = library.commit();
-    return status == PMIX_SUCCESS ? 0 : fail_call("publishing the segment", status);
+    return put_card(PMIX_LOCAL, CARD_KEY, card);
 }
 
 static int lead(struct pmix_tie *own, const struct config *config, const char *neighbours,
@@ -271,14 +290,15 @@ static int lead(struct pmix_tie *own, const struct config *config, const char *n
     return error;
 }
 
-static int get_card(const struct pmix_tie *own, uint64_t deadline_ns, char card[CARD_BYTES])
+static int ask_card(const struct pmix_tie *own, uint32_t rank, const char *key,
+                    uint64_t deadline_ns, char card[CARD_BYTES])
 {
     pmix_proc_t leader = own->self;
-    leader.rank = own->leader;
+    leader.rank = rank;
     struct answer *answer = expect_answer();
     if (!answer)
         return leat_fail(-ENOMEM, "no memory or descriptor to ask PMIx");
-    pmix_status_t status = library.get_nb(&leader, CARD_KEY, NULL, 0, on_value, answer);
+    pmix_status_t status = library.get_nb(&leader, key, NULL, 0, on_value, answer);
     if (status != PMIX_SUCCESS)
         answer->owners = 1; // nobody will answer
     struct pollfd poller = {.fd = answer->fd, .events = POLLIN};
@@ -286,16 +306,29 @@ static int get_card(const struct pmix_tie *own, uint64_t deadline_ns, char card[
     if (status == PMIX_SUCCESS && poll(&poller, 1, leat_poll_ms(deadline_ns)) == 0)
         error = leat_fail(
             -ETIMEDOUT,
-            "rank %u, the lowest on this host, has not opened leat within LEAT_TIMEOUT; all "
+            "rank %u%s, has not opened leat within LEAT_TIMEOUT; all "
             "ranks of the job have to, or raise LEAT_TIMEOUT",
-            own->leader);
+            rank, rank == own->leader ? ", the lowest on this host" : ", which all others ask");
     else if (status == PMIX_SUCCESS)
         status = __atomic_load_n(&answer->status, __ATOMIC_ACQUIRE);
-    if (!error && status != PMIX_SUCCESS)
-        error = fail_call("where this host's segment is", status);
+    if (!error && status == PMIX_ERR_NOT_FOUND)
+        error = leat_fail(-ENOENT, "PMIx: rank %u has not said where it is", rank);
+    else if (!error && status != PMIX_SUCCESS)
+        error = fail_call(key, status);
     if (!error)
         memcpy(card, answer->text, CARD_BYTES);
     let_go(answer);
+    return error;
+}
+
+// For what has not been put yet servers keep the question, or say so.
+static int get_card(const struct pmix_tie *own, uint32_t rank, const char *key,
+                    uint64_t deadline_ns, char card[CARD_BYTES])
+{
+    int error;
+    while ((error = ask_card(own, rank, key, deadline_ns, card)) == -ENOENT &&
+           leat_now_ns() < deadline_ns)
+        poll(NULL, 0, RETRY_MS);
     return error;
 }
 
@@ -314,7 +347,7 @@ static int follow(struct pmix_tie *own, const uint8_t host[16], uint64_t deadlin
 {
     char card[CARD_BYTES], hosts[33], jobs[33], mine[33], build[LEAT_BUILD_BYTES];
     uint8_t job[HELLO_JOB_BYTES];
-    int error = get_card(own, deadline_ns, card);
+    int error = get_card(own, own->leader, CARD_KEY, deadline_ns, card);
     if (error)
         return error;
     if (sscanf(card, "%32s %32s %32s %47[^\n]", hosts, jobs, own->seat.name, build) != 4 ||
@@ -378,7 +411,119 @@ static void leave(struct tie *tie, const char *reason)
 
 static const struct tie_ops ops = {.arrive = arrive, .leave = leave};
 
-static int join(struct pmix_tie *own, const struct config *config)
+// ---- The tie of a job on several hosts: the root's, and PMIx is left at the end ----
+
+static struct tie *root_of(struct tie *tie)
+{
+    return ((struct pmix_tie *)tie)->root;
+}
+
+static int hosts_arrive(struct tie *tie, struct leat_job *job, uint64_t deadline_ns)
+{
+    return root_of(tie)->ops->arrive(root_of(tie), job, deadline_ns);
+}
+
+static void hosts_look(struct tie *tie, struct segment_head *head)
+{
+    root_of(tie)->ops->look(root_of(tie), head);
+}
+
+static int hosts_publish(struct tie *tie, int number, const char *card)
+{
+    return root_of(tie)->ops->publish(root_of(tie), number, card);
+}
+
+static int hosts_find(struct tie *tie, struct segment_head *head, int number,
+                      char card[LEAT_CARD_BYTES])
+{
+    return root_of(tie)->ops->find(root_of(tie), head, number, card);
+}
+
+static int hosts_secret(struct tie *tie, const struct segment_head *head, uint8_t secret[MAC_BYTES])
+{
+    return root_of(tie)->ops->secret(root_of(tie), head, secret);
+}
+
+static void hosts_address(struct tie *tie, char address[64])
+{
+    root_of(tie)->ops->address(root_of(tie), address);
+}
+
+static void hosts_leave(struct tie *tie, const char *reason)
+{
+    root_of(tie)->ops->leave(root_of(tie), reason);
+}
+
+static void hosts_end(struct tie *tie)
+{
+    root_of(tie)->ops->end(root_of(tie));
+    library.finalize(NULL, 0);
+    free((struct pmix_tie *)tie);
+}
+
+static const struct tie_ops hosts_ops = {.arrive = hosts_arrive,
+                                         .look = hosts_look,
+                                         .publish = hosts_publish,
+                                         .find = hosts_find,
+                                         .secret = hosts_secret,
+                                         .address = hosts_address,
+                                         .leave = hosts_leave,
+                                         .end = hosts_end};
+
+static int begin_root(struct root_options *options, const struct config *config,
+                      struct bootstrap *found)
+{
+    char card[CARD_BYTES];
+    int error = 0;
+    for (int i = 0; i < PORTS && (!i || error == -EADDRINUSE); i++) {
+        error = root_place_draw(options);
+        if (!error)
+            error = root_bootstrap(options, config, found);
+    }
+    if (error)
+        return error;
+    error = root_place_write(options, card, sizeof card);
+    if (!error)
+        error = put_card(PMIX_GLOBAL, ROOT_KEY, card);
+    if (error) {
+        char reason[LEAT_DETAIL_BYTES];
+        snprintf(reason, sizeof reason, "%s", leat_error_detail());
+        found->tie->ops->leave(found->tie, reason);
+        found->tie->ops->end(found->tie);
+        leat_segment_release(found->segment);
+        leat_fail(error, "%s", reason);
+    }
+    return error;
+}
+
+static int join_hosts(struct pmix_tie *own, const struct config *config, struct bootstrap *found)
+{
+    struct root_options options = {.rank = (int)own->self.rank,
+                                   .rank_count = own->rank_count,
+                                   .log_level = config->log_level,
+                                   .timeout_s = config->timeout_s};
+    char card[CARD_BYTES];
+    uint64_t deadline_ns = leat_now_ns() + (uint64_t)(config->timeout_s * 1e9);
+    leat_host_identity(options.host);
+    int error = 0;
+    if (options.rank == 0) {
+        error = begin_root(&options, config, found);
+    } else {
+        error = get_card(own, 0, ROOT_KEY, deadline_ns, card);
+        if (!error)
+            error = root_place_read(card, &options);
+        if (!error)
+            error = root_bootstrap(&options, config, found);
+    }
+    if (error)
+        return error;
+    own->root = found->tie;
+    own->tie.ops = &hosts_ops;
+    found->tie = &own->tie;
+    return 0;
+}
+
+static int join(struct pmix_tie *own, const struct config *config, struct bootstrap *found)
 {
     uint32_t size = 0;
     char *neighbours = NULL;
@@ -396,10 +541,14 @@ static int join(struct pmix_tie *own, const struct config *config)
     own->rank_count = (int)size;
     leat_host_identity(host);
     error = find_leader(own, neighbours, &own->leader);
-    if (!error)
+    const bool together = error || count_of(neighbours) == own->rank_count;
+    if (!error && together)
         error = own->leader == own->self.rank ? lead(own, config, neighbours, host)
                                               : follow(own, host, deadline_ns);
     free(neighbours);
+    if (!together)
+        return join_hosts(own, config, found);
+    *found = (struct bootstrap){own->seat.segment, (int)own->self.rank, &own->tie};
     return error;
 }
 
@@ -425,13 +574,14 @@ int leat_bootstrap_pmix(const struct config *config, struct bootstrap *found)
                          leat_error_detail());
     }
     watch_launcher();
-    int error = join(own, config);
+    struct bootstrap made;
+    int error = join(own, config, &made);
     if (error) {
         library.finalize(NULL, 0);
         free(own);
         return error;
     }
-    *found = (struct bootstrap){own->seat.segment, (int)own->self.rank, &own->tie};
+    *found = made;
     return 0;
 }
 

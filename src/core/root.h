@@ -26,6 +26,19 @@ struct root_options {
     double timeout_s;
 };
 
+/* ---- bootstrap_root.c ---- */
+/* What leat_bootstrap_root does, with options that are not from the environment. */
+int root_bootstrap(const struct root_options *options, const struct config *config,
+                   struct bootstrap *found);
+
+/* ---- root_place.c: without LEAT_ROOT ---- */
+/* Rank 0: an address to listen at, whose port may be taken by then, and a key. */
+int root_place_draw(struct root_options *options);
+/* Rank 0, of what it has drawn: for all others, and nobody else. */
+int root_place_write(const struct root_options *options, char *card, size_t bytes);
+/* The others: address and key. -EPROTO */
+int root_place_read(const char *card, struct root_options *options);
+
 /* ---- root_address.c ---- */
 struct addrinfo;
 /* Free with freeaddrinfo. -EINVAL no HOST:PORT; -EHOSTUNREACH the name is unknown. */

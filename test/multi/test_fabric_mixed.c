@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs of two hosts with two ranks each, whose messages take shared memory and libfabric at once:
-// a deadlock is proven, the survivors of a death go on, and each way carries what it should.
+// a deadlock is proven, the survivors of a death go on, each way carries what it should, and mpirun
+// may start them.
 //
 // Advantage: counters and verdicts of one network have to hold over two. Disadvantage: which
 // provider is the machine's.
@@ -15,10 +16,11 @@
 
 #include "multi/fabric_job.h"
 
-#include "core/job.h"
+#include "core/bootstrap.h"
 
 #include <leat/msg.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { RANKS = 4 };
 
@@ -191,6 +193,56 @@ static void test_survivors_of_both_go_on(void **state)
         }
 }
 
+// ---- mpirun ----
+
+static void need_mpirun(void)
+{
+    const char *absent = system("command -v mpirun.openmpi nsenter unshare >/dev/null")
+                             ? "Open MPI's mpirun, nsenter or unshare is not here"
+                             : leat_pmix_absent();
+    if (!absent)
+        return;
+    print_message("%s\n", absent);
+    skip();
+}
+
+// What mpirun calls instead of ssh: HOST COMMAND... A host has to have a name of its own.
+static void write_agent(char path[64])
+{
+    snprintf(path, 64, "/tmp/leat-agent-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    dprintf(fd,
+            "#!/bin/sh\nshift\nexec nsenter --net=/proc/%d/ns/net unshare -u sh -c \"hostname "
+            "leat-b; $*\"\n",
+            (int)holder[1]);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    close(fd);
+}
+
+static void test_mpirun_starts_a_job_on_two_hosts(void **state)
+{
+    (void)state;
+    char agent[64], self[256], network_0[64];
+    need_fabric();
+    need_networks();
+    need_mpirun();
+    write_agent(agent);
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = 0;
+    snprintf(network_0, sizeof network_0, "--net=/proc/%d/ns/net", (int)holder[0]);
+    root_start_command(ranks, (char *[]){"nsenter", network_0, "mpirun.openmpi", "--mca",
+                                         "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include",
+                                         "10.77.0.0/24", "--host", "10.77.0.1:2,10.77.0.2:2", "-n",
+                                         "4", "--oversubscribe", self, "rank", "apart", NULL});
+    int status = root_finish(ranks);
+    unlink(agent);
+    if (root_count(ranks->text, "apart 0: all right") != RANKS)
+        fail_msg("not of all ranks: %s", ranks->text);
+    assert_int_equal(status, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "rank"))
@@ -199,6 +251,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_each_way_carries_what_it_should),
         cmocka_unit_test(test_a_deadlock_across_both_is_proven),
         cmocka_unit_test(test_survivors_of_both_go_on),
+        cmocka_unit_test(test_mpirun_starts_a_job_on_two_hosts),
     };
     return cmocka_run_group_tests(tests, join_networks, leave_networks);
 }
