@@ -85,7 +85,7 @@ static int gather(struct md_rank *rank, leat_path_report *rows, double word[WORD
     *rows = (leat_path_report){.size = sizeof *rows};
     int error = leat_stats_read(rank->job, LEAT_ALL_PEERS, &stats);
     if (!error)
-        error = leat_path_query(rank->job, (rank->rank + 1) % rank->rank_count, 0, rows);
+        error = leat_path_query(rank->job, (rank->rank + 1) % rank->rank_count, 2, rows);
     error = md_agree(rank, error);
     if (error)
         return error;
@@ -127,6 +127,10 @@ int md_report_make(struct md_rank *rank, struct md_report *report)
         return error;
     md_report_begin(&rank->system, rank->options, report);
     report->rank_count = rank->rank_count;
+    leat_halo_info halo = {.size = sizeof halo};
+    if (rank->domain.halo && !leat_halo_info_get(rank->domain.halo, &halo))
+        report->mode =
+            halo.mode; // processes that share a GPU are given another than they asked for
     memcpy(report->grid, rank->domain.decomposition.grid, sizeof report->grid);
     report->kernel = rank->gpu ? md_gpu_model(rank) : md_list_kernel(rank->domain.list);
     if (rank->gpu)
