@@ -23,24 +23,42 @@
 
 #include "halo/kernels.inc"
 
-#define FAR(id, name)                                                                              \
+#define DOMAINS(name, kind, orders)                                                                \
     static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
-        name##_far(const __grid_constant__ struct cuda_far far)                                    \
+        name##_##kind(const __grid_constant__ struct cuda_far far)                                 \
     {                                                                                              \
         uint32_t domain = 0;                                                                       \
         while (blockIdx.x >= far.end[domain])                                                      \
             domain++;                                                                              \
         const uint32_t begin = domain ? far.end[domain - 1] : 0;                                   \
-        struct k_grid grid = {blockIdx.x - begin, far.end[domain] - begin};                        \
+        const struct k_grid grid = {blockIdx.x - begin, far.end[domain] - begin, orders};          \
         name(&grid, far.arguments[domain], far.choice[domain], far.turn[domain]);                  \
     }
+#define FAR(id, name) DOMAINS(name, far, 0)
 LEAT_KERNELS(FAR)
+
+/* Those that announce to peers, once more with orders to the proxy: that it could call costs a
+ * kernel registers and a tenth of its speed. */
+#define ORDERING_KERNELS(X)                                                                        \
+    X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
+    X(FUSED_FORWARD_F64, fused_forward_f64)                                                        \
+    X(FUSED_FORWARD_WORDS, fused_forward_words)                                                    \
+    X(FUSED_REVERSE_F32, fused_reverse_f32)                                                        \
+    X(FUSED_REVERSE_F64, fused_reverse_f64)                                                        \
+    X(PULSE_FORWARD_F32, pulse_forward_f32)                                                        \
+    X(PULSE_FORWARD_F64, pulse_forward_f64)                                                        \
+    X(PULSE_FORWARD_WORDS, pulse_forward_words)                                                    \
+    X(PULSE_REVERSE_F32, pulse_reverse_f32)                                                        \
+    X(PULSE_REVERSE_F64, pulse_reverse_f64)                                                        \
+    X(RESIDENT, resident)
+#define ORDERS(id, name) DOMAINS(name, orders, 1)
+ORDERING_KERNELS(ORDERS)
 
 #define CARRIED(name, size)                                                                        \
     static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
         name##_##size(const __grid_constant__ struct cuda_##size carried)                          \
     {                                                                                              \
-        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
+        const struct k_grid grid = {blockIdx.x, gridDim.x, 0};                                     \
         name(&grid, carried.arguments, carried.choice, carried.turn);                              \
     }
 
@@ -62,10 +80,12 @@ SMALL_KERNELS(SMALL)
 
 extern "C" void leat_cuda_kernels(const void *entry[KERNEL_COUNT][CUDA_ENTRIES])
 {
-#define FAR_ENTRY(id, name)   entry[KERNEL_##id][CUDA_FAR] = (const void *)name##_far;
-#define NEAR_ENTRY(id, name)  entry[KERNEL_##id][CUDA_NEAR] = (const void *)name##_near;
-#define SMALL_ENTRY(id, name) entry[KERNEL_##id][CUDA_SMALL] = (const void *)name##_small;
+#define FAR_ENTRY(id, name)    entry[KERNEL_##id][CUDA_FAR] = (const void *)name##_far;
+#define ORDERS_ENTRY(id, name) entry[KERNEL_##id][CUDA_ORDERS] = (const void *)name##_orders;
+#define NEAR_ENTRY(id, name)   entry[KERNEL_##id][CUDA_NEAR] = (const void *)name##_near;
+#define SMALL_ENTRY(id, name)  entry[KERNEL_##id][CUDA_SMALL] = (const void *)name##_small;
     LEAT_KERNELS(FAR_ENTRY)
+    ORDERING_KERNELS(ORDERS_ENTRY)
     NEAR_KERNELS(NEAR_ENTRY)
     SMALL_KERNELS(SMALL_ENTRY)
 }

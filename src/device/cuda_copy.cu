@@ -11,7 +11,7 @@
 template <class carried_pieces>
 static __device__ __forceinline__ void scatter(const carried_pieces &carried)
 {
-    const struct k_grid grid = {blockIdx.x, gridDim.x};
+    const struct k_grid grid = {blockIdx.x, gridDim.x, 0};
     file_scatter(&grid, carried.slab, carried.piece, carried.count);
 }
 

@@ -129,13 +129,20 @@ static enum cuda_entry kind_for(const void *const entry[CUDA_ENTRIES], size_t by
                                                           : CUDA_FAR;
 }
 
+// What takes a struct cuda_far: most kernels have none that writes orders.
+static const void *far_entry(const void *const entry[CUDA_ENTRIES], bool orders)
+{
+    return entry[orders && entry[CUDA_ORDERS] ? CUDA_ORDERS : CUDA_FAR];
+}
+
 static int launch_one(struct cuda_device *device, const struct device_launch *launch)
 {
     const uint32_t blocks = blocks_for(device, launch);
     const uint64_t turn = turn_of(device, launch);
     const struct device_memory *arguments = launch->arguments;
     const void *const *entry = device->entry[launch->kernel];
-    enum cuda_entry kind = launch->puts ? CUDA_FAR : kind_for(entry, arguments->bytes);
+    enum cuda_entry kind =
+        launch->puts || launch->orders ? CUDA_FAR : kind_for(entry, arguments->bytes);
     if (kind == CUDA_FAR) {
         struct cuda_far far = {.end = {blocks},
                                .choice = {launch->choice},
@@ -144,7 +151,7 @@ static int launch_one(struct cuda_device *device, const struct device_launch *la
         if (launch->puts)
             return leat_nvshmem_launch(device->base.job, (int)launch->kernel, blocks, launch->gang,
                                        &far);
-        return start(device, entry[kind], blocks, launch->gang, &far);
+        return start(device, far_entry(entry, launch->orders), blocks, launch->gang, &far);
     }
     struct cuda_near carried; // or what of it the kernel takes
     carried.turn = turn;
@@ -261,8 +268,10 @@ static int launch_all(struct gang *gang, const struct cuda_device *leader)
     const enum kernel_id kernel = gang->member[0].launch->kernel;
     struct cuda_far far;
     uint32_t blocks = 0;
+    bool orders = false;
     for (int i = 0; i < gang->member_count; i++) {
         const struct member *member = &gang->member[i];
+        orders |= member->launch->orders;
         if (member->launch->kernel != kernel)
             return leat_fail(-EPROTO,
                              "ranks %d and %d share GPU %d and call different exchanges (kernels "
@@ -277,7 +286,7 @@ static int launch_all(struct gang *gang, const struct cuda_device *leader)
     }
     int error = join_streams(gang, leader, true);
     if (!error)
-        error = start(leader, leader->entry[kernel][CUDA_FAR], blocks, true, &far);
+        error = start(leader, far_entry(leader->entry[kernel], orders), blocks, true, &far);
     return error ? error : join_streams(gang, leader, false);
 }
 

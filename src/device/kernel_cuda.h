@@ -17,7 +17,9 @@
 /* A domain's share of the launch: several domains of one GPU are one grid. */
 struct k_grid {
     uint32_t block, block_count;
+    uint32_t orders; /* known when a kernel is compiled: whether it may write orders to a proxy */
 };
+#define K_ORDERS(grid) ((grid)->orders)
 
 K_FN uint32_t k_block(const struct k_grid *grid)
 {

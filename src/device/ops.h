@@ -67,6 +67,7 @@ struct device_launch {
     /* Published, unchanged until the kernel has ended: a launch may carry it along by value. */
     const struct device_memory *arguments;
     bool puts;     /* the kernel has to reach peers by NVSHMEM's puts */
+    bool orders;   /* and by orders to the rank's proxy */
     uint32_t work; /* elements: how many blocks it takes depends on them */
     /* Kernels that wait for other ranks' kernels: all of one GPU have to run at once. NULL for
      * those that wait for nobody. */

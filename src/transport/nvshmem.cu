@@ -64,7 +64,7 @@ K_FN void put_share(char *to, const char *from, uint64_t bytes, int peer)
     static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
         name##_put(const __grid_constant__ struct cuda_far far)                                    \
     {                                                                                              \
-        struct k_grid grid = {blockIdx.x, gridDim.x};                                              \
+        struct k_grid grid = {blockIdx.x, gridDim.x, 0};                                           \
         name(&grid, far.arguments[0], far.choice[0], far.turn[0]);                                 \
     }
 LEAT_KERNELS(FAR)
