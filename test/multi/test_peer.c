@@ -318,6 +318,11 @@ static void play_shared(void)
     if (thread.failure_count)
         fprintf(stderr, "%s\n", thread.failure);
     CHECK(!thread.failure_count && !leat_barrier(job));
+    leat_halo_free(part.halo);
+    job->device->ops->free(job->device, &part.stamp);
+    job->device->ops->free(job->device, &part.found);
+    job->device->ops->free(job->device, &part.copies);
+    leat_plan_free(part.plan);
 }
 
 // Rank 1 dies; what rank 0 still does with it ends, by name.
