@@ -57,12 +57,15 @@ struct hold_page;
 /* cuPointerGetAttribute */
 typedef CUresult cuda_pointer_attribute(void *value, CUpointer_attribute attribute,
                                         CUdeviceptr address);
+typedef CUresult cuda_pointer_set_attribute(const void *value, CUpointer_attribute attribute,
+                                            CUdeviceptr at);
 
 /* What a rank's device keeps for copies beside its stream. */
 struct cuda_copies {
     pthread_mutex_t lock; /* of the pages */
     struct hold_page *pages;
     cuda_pointer_attribute *attribute; /* NULL: the driver has none */
+    cuda_pointer_set_attribute *set_attribute;
 };
 
 /* When the rank opens, while no kernel spins: loads the kernels, finds the driver's functions. */

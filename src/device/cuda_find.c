@@ -10,10 +10,14 @@
 #include "device/cuda_copy.h"
 
 #include "core/error.h"
+#include "core/signal.h"
 #include "device/cuda.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
+
+#define SETTLE_NS UINT64_C(1000000000)
 
 static uint64_t ask(cuda_pointer_attribute *operation, CUpointer_attribute attribute, uint64_t at)
 {
@@ -94,6 +98,23 @@ static int check_extent(cuda_pointer_attribute *operation, uint64_t at, uint64_t
     }
 }
 
+// cudaMemcpy from pageable memory may come back before its last bytes have come to the GPU, and a
+// copy by another stream would overtake them. From now on it does not for this allocation (what
+// SYNC_MEMOPS is for); what is under way is waited for, once, but not for ever: a kernel of the
+// caller's may be waiting for us.
+static void settle(const struct cuda_copies *copies, uint64_t at)
+{
+    const unsigned on = 1;
+    if (!copies->set_attribute || ask(copies->attribute, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at) & 1)
+        return;
+    if (copies->set_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, (CUdeviceptr)at))
+        return;
+    const uint64_t until_ns = leat_now_ns() + SETTLE_NS;
+    while (cudaStreamQuery(cudaStreamLegacy) == cudaErrorNotReady && leat_now_ns() < until_ns)
+        sched_yield();
+    cudaGetLastError();
+}
+
 int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
                    struct copies_found *found)
 {
@@ -124,6 +145,7 @@ int leat_cuda_find(struct device *base, const void *address, uint64_t bytes,
         made = (struct copies_found){COPIES_DEVICE, what.device, who_made(operation, at)};
         cudaSetDevice(what.device); // access is told for the current GPU
         error = check_access(operation, at, what.device, made.made_by);
+        settle(device->copies, at);
     }
     if (!error && what.type != cudaMemoryTypeHost)
         error = check_extent(operation, at, bytes, &made, what.type);

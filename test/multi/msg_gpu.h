@@ -41,7 +41,9 @@ static inline void gpu_free(void *address, uint8_t *host)
 
 static inline void gpu_push(void *address, const uint8_t *host, uint64_t bytes)
 {
-    if (cudaMemcpy(address, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess)
+    // Of pageable memory the last bytes may still be on their way when it returns.
+    if (cudaMemcpy(address, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess ||
+        cudaStreamSynchronize(cudaStreamLegacy) != cudaSuccess)
         abort();
 }
 
