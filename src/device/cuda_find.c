@@ -17,6 +17,8 @@
 #include <sched.h>
 #include <string.h>
 
+#define SHARED_BLOCK (UINT64_C(2) << 20)
+
 #define SETTLE_NS UINT64_C(1000000000)
 
 static uint64_t ask(cuda_pointer_attribute *operation, CUpointer_attribute attribute, uint64_t at)
@@ -184,10 +186,14 @@ int leat_cuda_range(struct device *base, const void *address, uint64_t *start, u
         return error;
     *start = ask(operation, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
     *bytes = ask(operation, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
-    if (*start && *bytes &&
-        ask(operation, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at) & 1 &&
+    // Smaller allocations are cut out of blocks of this size, and others would map all of the
+    // block, whatever else lies in it.
+    bool whole = *start && *start % SHARED_BLOCK == 0 && *bytes >= SHARED_BLOCK;
+    if (whole && ask(operation, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at) & 1 &&
         !ask(operation, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at))
         return 0;
-    return leat_fail(-ENOTSUP, "memory made by %s at %p: other processes cannot map it",
-                     who_made(operation, at), address);
+    return leat_fail(-ENOTSUP,
+                     "%llu bytes made by %s at %p: other processes can map cudaMalloc's from 2 MiB "
+                     "on",
+                     (unsigned long long)*bytes, who_made(operation, at), address);
 }

@@ -31,7 +31,7 @@ uint64_t msg_collective_reserve_bytes(void)
 
 // ---- Memory ----
 
-#define GPU_FROM   (UINT64_C(8) << 20)  // of a reduction, in a job on GPUs
+#define GPU_FROM   (UINT64_C(1) << 20)  // of a reduction, in a job on GPUs
 #define GPU_CHUNK  (UINT64_C(2) << 20)  // its chunks
 #define GPU_BUDGET (UINT64_C(64) << 20) // the least budget that has room for two of them
 
