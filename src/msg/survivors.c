@@ -22,6 +22,7 @@
 
 #include "core/error.h"
 #include "core/job.h"
+#include "core/log.h"
 #include "msg/coll.h"
 #include "msg/internal.h"
 #include "msg/survivors.h"
@@ -29,6 +30,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum word_kind { WORD_JOIN = 1, WORD_PROPOSE, WORD_ACCEPT, WORD_DECIDE, WORD_OVER };
@@ -298,6 +300,35 @@ static int run(struct msg_agreement *agreement)
         return leat_fail(-ECONNRESET, "leat_comm_split: the other ranks take rank %d for dead",
                          agreement->parent->engine->net->rank);
     return 0;
+}
+
+static bool waits_for(const struct msg_agreement *agreement, int rank)
+{
+    if (is_lost(agreement, rank) || agreement->leader != agreement->parent->rank)
+        return rank == agreement->leader;
+    return agreement->proposing
+               ? msg_proposal_has(&agreement->value, rank) && !agreement->done[rank]
+               : agreement->ballot[rank] == NOT_JOINED;
+}
+
+void msg_agreement_report(const struct msg_engine *engine, double seconds)
+{
+    const struct msg_agreement *agreement = engine->agreement;
+    const leat_comm *parent = agreement->parent;
+    int first = -1, count = 0;
+    char more[32] = "";
+    for (int rank = 0; rank < parent->rank_count; rank++)
+        if (waits_for(agreement, rank)) {
+            first = first < 0 ? msg_comm_job_rank(parent, rank) : first;
+            count++;
+        }
+    if (count > 1)
+        snprintf(more, sizeof more, " and %d more", count - 1);
+    if (engine->job && count)
+        leat_log(engine->job->config.log_level, LOG_WARN, engine->net->rank,
+                 "leat_comm_split (LEAT_COMM_SURVIVORS) waits for rank %d%s, for %.0f s now: all "
+                 "ranks that live call it",
+                 first, more, seconds);
 }
 
 int msg_survivors_agree(leat_comm *parent, uint64_t temp_bytes, struct msg_proposal *decided)

@@ -30,4 +30,7 @@ static inline bool msg_proposal_has(const struct msg_proposal *proposal, int ran
  * this rank. */
 int msg_survivors_agree(leat_comm *parent, uint64_t temp_bytes, struct msg_proposal *decided);
 
+/* Says on stderr whom the agreement waits for, and since when. */
+void msg_agreement_report(const struct msg_engine *engine, double seconds);
+
 #endif

@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/job.h"
 #include "msg/internal.h"
+#include "msg/survivors.h"
 
 #include <errno.h>
 #include <math.h>
@@ -138,9 +139,12 @@ int msg_waiter_idle(struct msg_waiter *waiter)
         return 0;
     now_ns = leat_now_ns();
     waiter->checked |= check_alive(engine, now_ns);
-    if (now_ns >= waiter->report_ns && now_ns < waiter->deadline_ns && waiter->request) {
+    if (now_ns >= waiter->report_ns && now_ns < waiter->deadline_ns) {
         waiter->report_ns = now_ns + (engine->job ? engine->job->timeout_ns : SLEEP_NS);
-        msg_report_waiting(waiter, now_ns);
+        if (waiter->request)
+            msg_report_waiting(waiter, now_ns);
+        else if (engine->agreement)
+            msg_agreement_report(engine, (double)(now_ns - waiter->begin_ns) * 1e-9);
     }
     return 0;
 }

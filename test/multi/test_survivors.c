@@ -7,12 +7,15 @@
 // Advantage: deaths meet every step of the agreement in the end. Disadvantage: their moments are
 // not repeated.
 
+#define _GNU_SOURCE
 #include "multi/msg_ranks.h"
 
 #include "core/signal.h"
 #include "transport/fabric.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 #define MOST_RANKS 40
@@ -145,6 +148,33 @@ static void nobody(struct rank_thread *self)
     }
 }
 
+// What all ranks have said on stderr so far.
+static bool was_said(int fd, const char *words)
+{
+    char text[4096];
+    ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
+    text[bytes > 0 ? bytes : 0] = 0;
+    return strstr(text, words) != NULL;
+}
+
+// Rank 1 takes part only once the others have said that they wait for it.
+static void late(struct rank_thread *self)
+{
+    leat_comm_info info;
+    const int said = atoi(getenv("TEST_SAID"));
+    uint64_t deadline_ns = leat_now_ns() + UINT64_C(20000000000);
+    bool named = self->rank != 1;
+    leat_comm *world = msg_world(self);
+    while (!named && leat_now_ns() < deadline_ns) {
+        sched_yield();
+        named = was_said(said, "waits for rank 1, for");
+    }
+    rank_check(self, named, "nobody has said whom he waits for");
+    leat_comm *comm = survivors(self, world, &info);
+    if (comm)
+        leat_comm_free(comm);
+}
+
 static void run_shrink(int ranks, uint64_t seed)
 {
     char text[32], failure[2048];
@@ -165,6 +195,22 @@ static void test_survivors_where_nobody_died(void **state)
     (void)state;
     msg_run_both(parts, 4, "nobody");
     msg_run_threads(parts, 1, "nobody");
+}
+
+static void test_who_does_not_take_part_is_named(void **state)
+{
+    (void)state;
+    char text[16];
+    int said = memfd_create("said", 0), own = dup(STDERR_FILENO);
+    assert_true(said >= 0 && own >= 0);
+    snprintf(text, sizeof text, "%d", said);
+    setenv("TEST_SAID", text, 1);
+    dup2(said, STDERR_FILENO);
+    ranks_run_for(1, 2, late, NULL);
+    dup2(own, STDERR_FILENO);
+    unsetenv("TEST_SAID");
+    close(said);
+    close(own);
 }
 
 static void test_survivors_go_on(void **state)
@@ -199,6 +245,7 @@ int main(int argc, char **argv)
         return msg_play(parts, argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_survivors_where_nobody_died),
+        cmocka_unit_test(test_who_does_not_take_part_is_named),
         cmocka_unit_test(test_survivors_go_on),
         cmocka_unit_test(test_survivors_of_many_go_on),
         cmocka_unit_test(test_survivors_go_on_over_libfabric),
