@@ -21,10 +21,15 @@
 #define SHARED  (UINT64_MAX - 2)
 #define PLACE   48 // bits of the offset before the place
 
+#define WORDS (sizeof(struct copies_share) / sizeof(uint64_t))
+
+_Static_assert(sizeof(struct copies_share) % sizeof(uint64_t) == 0, "it goes word by word");
+
 struct gpu_entry {
     uint64_t id; // 0: none
     uint64_t used;
-    struct copies_share share;
+    uint64_t base;         // the owner's copy of what `share` begins with
+    uint64_t share[WORDS]; // of a struct copies_share
 };
 
 struct gpu_table {
@@ -76,10 +81,13 @@ static struct gpu_entry *entry_of(struct msg_gpu *gpu, const void *address, uint
     }
     if (gpu->ops->share(gpu->device, address, &share))
         return NULL;
-    // Who reads it looks at the number before and after.
-    __atomic_store_n(&oldest->id, 0, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    oldest->share = share;
+    // Who reads it looks at the number before and after: with a new word, it sees that one is gone.
+    uint64_t words[WORDS];
+    memcpy(words, &share, sizeof words);
+    __atomic_store_n(&oldest->id, 0, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < WORDS; i++)
+        __atomic_store_n(&oldest->share[i], words[i], __ATOMIC_RELEASE);
+    oldest->base = share.base;
     __atomic_store_n(&oldest->id, id, __ATOMIC_RELEASE);
     return oldest;
 }
@@ -94,7 +102,7 @@ bool msg_gpu_show(struct msg_engine *engine, int rank, const void *address, stru
     if (!entry)
         return false;
     entry->used = ++gpu->far_uses;
-    uint64_t offset = (uint64_t)(uintptr_t)address - entry->share.base;
+    uint64_t offset = (uint64_t)(uintptr_t)address - entry->base;
     uint64_t place = (uint64_t)(entry - gpu->table->entry);
     if (offset >> PLACE)
         return false;
@@ -118,8 +126,10 @@ static bool read_entry(struct msg_engine *engine, int rank, uint64_t place, uint
         &((const struct gpu_table *)(const void *)((const char *)head + at))->entry[place];
     if (__atomic_load_n(&entry->id, __ATOMIC_ACQUIRE) != id)
         return false;
-    *share = entry->share;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    uint64_t words[WORDS];
+    for (size_t i = 0; i < WORDS; i++)
+        words[i] = __atomic_load_n(&entry->share[i], __ATOMIC_ACQUIRE);
+    memcpy(share, words, sizeof words);
     return __atomic_load_n(&entry->id, __ATOMIC_RELAXED) == id;
 }
 
