@@ -11,6 +11,8 @@
 #include "fuzz/fake_endpoint.h"
 #include "transport/far_internal.h"
 
+#include <time.h>
+
 static inline void fake_slots(struct far *far)
 {
     const size_t count = FAR_RECEIVING + FAR_SENDING;
@@ -31,7 +33,11 @@ static inline void fake_service_open(struct far *far, struct fake_endpoint *fake
     job->config.log_level = -1;
     fake_open(fake, &far->fabric);
     pthread_mutex_init(&far->lock, NULL);
-    pthread_cond_init(&far->changed, NULL);
+    pthread_condattr_t clock; // as far_open has it: waits are timed by this one
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&far->changed, &clock);
+    pthread_condattr_destroy(&clock);
     far->wake_fd = -1;
     far->peer = calloc((size_t)job->rank_count, sizeof(struct far_peer *));
     fake_demand(far->peer != NULL);
