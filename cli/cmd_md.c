@@ -374,9 +374,6 @@ static int check_device(struct option_reader *reader, const struct md_request *r
     }
     if (options->device != MD_DEVICE_CUDA)
         return -1;
-    if (leat_launched())
-        return options_error(reader, "ranks on GPUs are threads of one process, but this is a rank "
-                                     "of a job already; start it without `leat run`");
     if (md_gpu_cuda)
         return -1;
     fprintf(stderr, "leat md: --device cuda: this build has no CUDA device; build it where nvcc is "
