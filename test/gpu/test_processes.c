@@ -16,36 +16,17 @@ static unsigned long long steps_wanted = 200;
 #define STAMPS_DELAY_NS 3000
 #include "multi/test_stamps.c"
 
-#include "core/launch.h"
+#define RANKS 2
+#include "multi/parts.h"
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#define RANKS      2
 #define BYTES      (UINT64_C(5) << 20)
 #define TURN_STEPS 20 /* of two processes on one GPU */
 #define MODES      5
 
-static leat_job *job;
-static int rank, verdict = -1;
-
 // ---- the ranks' side ----
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition,              \
-                    leat_error_detail());                                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-// The launcher's status is the killed rank's.
-static _Noreturn void survive(void)
-{
-    exit(write(verdict, "+", 1) == 1 ? 42 : 1);
-}
 
 static leat_region *make(const char *name, uint64_t bytes, enum leat_memory memory)
 {
@@ -261,40 +242,6 @@ static int play_part(const char *name)
 // ---- the parent's side ----
 
 static int kills = 50;
-
-static int launch_part(const char *name, bool *survived)
-{
-    char number[16] = "", *const arguments[] = {"test_processes", (char *)(uintptr_t)name, number,
-                                                NULL};
-    const struct launch_options options = {.rank_count = RANKS,
-                                           .arena_bytes = 64 << 20,
-                                           .program = "/proc/self/exe",
-                                           .argv = arguments};
-    int status = -1, ends[2];
-    char byte;
-    assert_int_equal(pipe(ends), 0);
-    snprintf(number, sizeof number, "%d", ends[1]);
-    int error = leat_launch(&options, &status);
-    close(ends[1]);
-    *survived = read(ends[0], &byte, 1) == 1;
-    close(ends[0]);
-    if (error)
-        fail_msg("leat_launch: %s", leat_error_detail());
-    return status;
-}
-
-static void run_part(const char *name)
-{
-    bool survived;
-    assert_int_equal(launch_part(name, &survived), 0);
-}
-
-static void run_killed(const char *name)
-{
-    bool survived;
-    assert_int_equal(launch_part(name, &survived), 128 + SIGKILL);
-    assert_true(survived);
-}
 
 static void test_copies(void **state)
 {
