@@ -237,7 +237,7 @@ static int enable_access(const struct leat_job *job, const struct cuda_device *d
 static int find_ids(struct cuda_device *device)
 {
     const int count = device_count();
-    device->ids = calloc((size_t)count, sizeof *device->ids);
+    device->ids = calloc((size_t)(count > 0 ? count : 1), sizeof *device->ids);
     if (!device->ids)
         return leat_fail(-ENOMEM, "no memory for the names of %d GPUs", count);
     for (int number = 0; number < count; number++) {

@@ -81,7 +81,7 @@ int leat_cuda_find(struct device *device, const void *address, uint64_t bytes,
 bool leat_cuda_on_gpu(struct device *device, const void *address);
 uint64_t leat_cuda_number(struct device *device, const void *address);
 /* Of the allocation that the address is in, for what other processes can map; else -ENOTSUP. */
-int leat_cuda_range(struct device *device, const void *address, uint64_t *base, uint64_t *bytes);
+int leat_cuda_range(struct device *base, const void *address, uint64_t *start, uint64_t *bytes);
 /* ---- cuda_hold.c ---- */
 int leat_cuda_hold(struct device *device, void (*begin)(void *user, int error), void *user,
                    struct copies_hold **hold);

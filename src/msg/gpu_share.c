@@ -126,7 +126,7 @@ static bool read_entry(struct msg_engine *engine, int rank, uint64_t place, uint
         &((const struct gpu_table *)(const void *)((const char *)head + at))->entry[place];
     if (__atomic_load_n(&entry->id, __ATOMIC_ACQUIRE) != id)
         return false;
-    uint64_t words[WORDS];
+    uint64_t words[WORDS] = {0};
     for (size_t i = 0; i < WORDS; i++)
         words[i] = __atomic_load_n(&entry->share[i], __ATOMIC_ACQUIRE);
     memcpy(share, words, sizeof words);

@@ -232,10 +232,11 @@ static void test_mpirun_starts_a_job_on_two_hosts(void **state)
     assert_true(length > 0);
     self[length] = 0;
     snprintf(network_0, sizeof network_0, "--net=/proc/%d/ns/net", (int)holder[0]);
-    root_start_command(ranks, (char *[]){"nsenter", network_0, "mpirun.openmpi", "--mca",
-                                         "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include",
-                                         "10.77.0.0/24", "--host", "10.77.0.1:2,10.77.0.2:2", "-n",
-                                         "4", "--oversubscribe", self, "rank", "apart", NULL});
+    root_start_command(ranks,
+                       (char *[]){"nsenter", network_0, "mpirun.openmpi", "--allow-run-as-root",
+                                  "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include",
+                                  "10.77.0.0/24", "--host", "10.77.0.1:2,10.77.0.2:2", "-n", "4",
+                                  "--oversubscribe", self, "rank", "apart", NULL});
     int status = root_finish(ranks);
     unlink(agent);
     if (root_count(ranks->text, "apart 0: all right") != RANKS)
