@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,9 +40,10 @@ struct fake_gpu {
     int given, taken, dropped, failed; /* how often */
     const char *callers;               /* memory that passes for the caller's own on this GPU */
     uint64_t callers_bytes;
+    pthread_mutex_t lock; /* of the blocks, which the thread at the door asks for too */
 };
 
-static struct fake_gpu fake_gpu; /* one a process */
+static struct fake_gpu fake_gpu = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* one a process */
 
 static struct fake_block *fake_find(const void *address)
 {
@@ -51,10 +53,9 @@ static struct fake_block *fake_find(const void *address)
     return NULL;
 }
 
-static int fake_alloc(struct device *device, uint64_t bytes, void **address)
+static int fake_make(uint64_t bytes, void **address)
 {
     struct fake_block *block = fake_find(NULL);
-    (void)device;
     if (!block)
         return leat_fail(-ENOMEM, "the fake GPU is full");
     *block = (struct fake_block){.bytes = bytes ? (bytes + 4095) / 4096 * 4096 : 4096,
@@ -67,31 +68,48 @@ static int fake_alloc(struct device *device, uint64_t bytes, void **address)
     return block->address == MAP_FAILED ? leat_fail(-ENOMEM, "mmap") : 0;
 }
 
+static int fake_alloc(struct device *device, uint64_t bytes, void **address)
+{
+    pthread_mutex_lock(&fake_gpu.lock);
+    int error = fake_make(bytes, address);
+    pthread_mutex_unlock(&fake_gpu.lock);
+    (void)device;
+    return error;
+}
 static void fake_free(struct device *device, void *address)
 {
+    pthread_mutex_lock(&fake_gpu.lock);
     struct fake_block *block = fake_find(address);
     munmap(block->address, block->bytes);
     close(block->fd);
     *block = (struct fake_block){0};
+    pthread_mutex_unlock(&fake_gpu.lock);
     leat_count(&device->job->arena.head->gpu.given_back, 1);
 }
 
 static uint32_t fake_serial(struct device *device, const void *address)
 {
     (void)device;
+    pthread_mutex_lock(&fake_gpu.lock);
     const struct fake_block *block = fake_find(address);
-    return block ? block->serial : 0;
+    uint32_t serial = block ? block->serial : 0;
+    pthread_mutex_unlock(&fake_gpu.lock);
+    return serial;
 }
 
 static int fake_give(struct device *device, const void *address, int *fd, uint64_t *bytes)
 {
     (void)device;
+    pthread_mutex_lock(&fake_gpu.lock);
     const struct fake_block *block = fake_find(address);
+    if (block) {
+        *fd = fcntl(block->fd, F_DUPFD_CLOEXEC, 3);
+        *bytes = block->bytes;
+        fake_gpu.given++;
+    }
+    pthread_mutex_unlock(&fake_gpu.lock);
     if (!block)
         return leat_fail(-EINVAL, "the fake GPU has nothing there");
-    *fd = fcntl(block->fd, F_DUPFD_CLOEXEC, 3);
-    *bytes = block->bytes;
-    fake_gpu.given++;
     return *fd < 0 ? leat_fail(-errno, "F_DUPFD") : 0;
 }
 
