@@ -131,6 +131,9 @@ void leat_cuda_share_free(struct cuda_device *device, void *address);
 extern const struct share_ops leat_cuda_share;
 
 /* ---- cuda_stream.c ---- */
+/* A function of the driver's, as of that version of CUDA, without linking it: *function, which is
+ * left alone where there is none. Whether there is. */
+bool leat_cuda_driver(const char *name, int version, void *function);
 void leat_cuda_find_operations(struct cuda_device *device);
 /* In which waits of the rank's stream and of its kernels are ended, made before there are any. */
 int leat_cuda_make_release_stream(struct cuda_device *device);

@@ -38,6 +38,20 @@ struct copies_lane {
     struct mark mark[];
 };
 
+// ---- The calling thread's GPU ----
+
+static int cuda_enter(void)
+{
+    int current = -1;
+    return cudaGetDevice(&current) == cudaSuccess ? current : -1;
+}
+
+static void cuda_leave(int before)
+{
+    if (before < 0 || cudaSetDevice(before) != cudaSuccess)
+        cudaGetLastError();
+}
+
 // ---- Memory ----
 
 // The rank's operations choose the rank's GPU; the calling thread may be a lane of another one.
@@ -45,11 +59,10 @@ static int cuda_alloc(struct device *base, int gpu, uint64_t bytes, void **addre
 {
     (void)gpu; // the calling thread has been placed near it, and that is where its pages go
     void *made = NULL;
-    int current = -1;
-    cudaGetDevice(&current);
+    int before = cuda_enter();
     // The word in front says what is to be freed: CUDA promises no alignment to pages.
     int error = base->ops->report_alloc(base, bytes + PAGE_BYTES + sizeof made, &made);
-    cudaSetDevice(current);
+    cuda_leave(before);
     if (error)
         return error;
     uintptr_t at = (uintptr_t)made + sizeof made;
@@ -62,12 +75,11 @@ static int cuda_alloc(struct device *base, int gpu, uint64_t bytes, void **addre
 static void cuda_free(struct device *base, void *address, uint64_t bytes)
 {
     void *made;
-    int current = -1;
+    int before = cuda_enter();
     (void)bytes;
-    cudaGetDevice(&current);
     memcpy(&made, (char *)address - sizeof made, sizeof made);
     base->ops->report_free(base, made);
-    cudaSetDevice(current);
+    cuda_leave(before);
 }
 
 static int cuda_pin(struct device *base, void *address, uint64_t bytes, bool read_only)
@@ -223,18 +235,6 @@ static int cuda_open(struct device *base, int gpu, int marks, bool near,
     else
         *opened = lane;
     return error;
-}
-
-static int cuda_enter(void)
-{
-    int current = -1;
-    return cudaGetDevice(&current) == cudaSuccess ? current : -1;
-}
-
-static void cuda_leave(int before)
-{
-    if (before < 0 || cudaSetDevice(before) != cudaSuccess)
-        cudaGetLastError();
 }
 
 static int cuda_copy(struct copies_lane *lane, void *to, const void *from, uint64_t bytes)

@@ -78,30 +78,14 @@ static int load_kernels(void)
     return failed == cudaSuccess ? 0 : leat_cuda_fail(failed, "loading a kernel of files");
 }
 
-// From the driver, without linking it; NULL: it has none.
-static void *find_entry(const char *name)
-{
-    void *entry = NULL;
-    enum cudaDriverEntryPointQueryResult found;
-    cudaError_t failed =
-        cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found);
-    return failed == cudaSuccess && found == cudaDriverEntryPointSuccess ? entry : NULL;
-}
-
-static void find_attributes(struct cuda_copies *copies)
-{
-    void *get = find_entry("cuPointerGetAttribute"), *set = find_entry("cuPointerSetAttribute");
-    memcpy(&copies->attribute, &get, sizeof get);
-    memcpy(&copies->set_attribute, &set, sizeof set);
-}
-
 int leat_cuda_copies_open(struct device *base, struct cuda_copies **opened)
 {
     struct cuda_copies *copies = calloc(1, sizeof *copies);
     if (!copies)
         return leat_fail(-ENOMEM, "no memory for copies of files");
     pthread_mutex_init(&copies->lock, NULL);
-    find_attributes(copies);
+    leat_cuda_driver("cuPointerGetAttribute", 12000, &copies->attribute);
+    leat_cuda_driver("cuPointerSetAttribute", 12000, &copies->set_attribute);
     int error = load_kernels();
     if (!error)
         error = add_page(base, copies);

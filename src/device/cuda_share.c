@@ -70,34 +70,20 @@ struct cuda_shared {
 
 // ---- The driver ----
 
-static bool find_function(const char *name, int version, void *to)
-{
-    void *entry = NULL;
-    enum cudaDriverEntryPointQueryResult found;
-    cudaError_t failed = cudaGetDriverEntryPointByVersion(name, &entry, (unsigned)version,
-                                                          cudaEnableDefault, &found);
-    if (failed != cudaSuccess || found != cudaDriverEntryPointSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    memcpy(to, &entry, sizeof entry);
-    return true;
-}
-
 static bool find_driver(struct driver *driver)
 {
-    return find_function("cuGetErrorName", 12000, &driver->get_error) &&
-           find_function("cuDeviceGetAttribute", 12000, &driver->get_attribute) &&
-           find_function("cuMemGetAllocationGranularity", 12000, &driver->granularity) &&
-           find_function("cuMemCreate", 12000, &driver->create) &&
-           find_function("cuMemRelease", 12000, &driver->release) &&
-           find_function("cuMemAddressReserve", 12000, &driver->reserve) &&
-           find_function("cuMemAddressFree", 12000, &driver->unreserve) &&
-           find_function("cuMemMap", 12000, &driver->map) &&
-           find_function("cuMemUnmap", 12000, &driver->unmap) &&
-           find_function("cuMemSetAccess", 12000, &driver->set_access) &&
-           find_function("cuMemExportToShareableHandle", 12000, &driver->give) &&
-           find_function("cuMemImportFromShareableHandle", 12000, &driver->take);
+    return leat_cuda_driver("cuGetErrorName", 12000, &driver->get_error) &&
+           leat_cuda_driver("cuDeviceGetAttribute", 12000, &driver->get_attribute) &&
+           leat_cuda_driver("cuMemGetAllocationGranularity", 12000, &driver->granularity) &&
+           leat_cuda_driver("cuMemCreate", 12000, &driver->create) &&
+           leat_cuda_driver("cuMemRelease", 12000, &driver->release) &&
+           leat_cuda_driver("cuMemAddressReserve", 12000, &driver->reserve) &&
+           leat_cuda_driver("cuMemAddressFree", 12000, &driver->unreserve) &&
+           leat_cuda_driver("cuMemMap", 12000, &driver->map) &&
+           leat_cuda_driver("cuMemUnmap", 12000, &driver->unmap) &&
+           leat_cuda_driver("cuMemSetAccess", 12000, &driver->set_access) &&
+           leat_cuda_driver("cuMemExportToShareableHandle", 12000, &driver->give) &&
+           leat_cuda_driver("cuMemImportFromShareableHandle", 12000, &driver->take);
 }
 
 static const char *name_of(const struct driver *driver, CUresult failed)

@@ -48,23 +48,24 @@ struct cuda_watch {
     struct watched waits[WAITS_MAX];
 };
 
-// From the driver, without linking it: a program without a GPU has none.
-static cuda_stream_value *find_operation(const char *name)
+bool leat_cuda_driver(const char *name, int version, void *function)
 {
     void *entry = NULL;
-    cuda_stream_value *operation = NULL;
     enum cudaDriverEntryPointQueryResult found;
-    cudaError_t failed =
-        cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found);
-    if (failed == cudaSuccess && found == cudaDriverEntryPointSuccess)
-        memcpy(&operation, &entry, sizeof operation);
-    return operation;
+    cudaError_t failed = cudaGetDriverEntryPointByVersion(name, &entry, (unsigned)version,
+                                                          cudaEnableDefault, &found);
+    if (failed != cudaSuccess || found != cudaDriverEntryPointSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    memcpy(function, &entry, sizeof entry);
+    return true;
 }
 
 void leat_cuda_find_operations(struct cuda_device *device)
 {
-    device->write_value = find_operation("cuStreamWriteValue64");
-    device->wait_value = find_operation("cuStreamWaitValue64");
+    leat_cuda_driver("cuStreamWriteValue64", 12000, &device->write_value);
+    leat_cuda_driver("cuStreamWaitValue64", 12000, &device->wait_value);
 }
 
 static int call_driver(cuda_stream_value *operation, cudaStream_t stream, const void *address,
