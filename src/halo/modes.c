@@ -34,7 +34,7 @@ static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t 
         .turn = epoch - halo_kernel(halo, f)->first_epoch,
         .arguments = &halo->field[f].kernel,
         .puts = halo->mode->waits_in_kernels && halo_puts(halo),
-        .orders = halo_kernel(halo, f)->ring,
+        .orders = halo_orders(halo),
         .work = halo_work(halo),
         .gang = halo->gang,
     };

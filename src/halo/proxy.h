@@ -71,6 +71,11 @@ static inline bool halo_puts(const struct leat_halo *halo)
 {
     return halo->proxy && halo->proxy->puts.address;
 }
+/* Whether kernels write orders to the proxy thread. */
+static inline bool halo_orders(const struct leat_halo *halo)
+{
+    return halo->proxy && !halo_puts(halo);
+}
 /* The same by the rank's stream: `bytes` from here, or none, and the word after them; with `bytes`
  * alone where the word is one that the host raises. */
 int halo_put(struct leat_halo *halo, int field, int pulse, enum board_signal word, const void *from,

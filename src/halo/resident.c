@@ -257,7 +257,7 @@ static int launch_run(struct leat_halo *halo, struct k_loop *loop)
         .kernel = KERNEL_RESIDENT,
         .arguments = &halo->run,
         .puts = halo_puts(halo),
-        .orders = halo->proxy && !halo_puts(halo),
+        .orders = halo_orders(halo),
         .work = halo_work(halo),
         .gang = halo->gang,
     };
