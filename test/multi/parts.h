@@ -45,6 +45,27 @@ static _Noreturn void survive(void)
     exit(write(verdict, "+", 1) == 1 ? 42 : 1);
 }
 
+static int copy_all(leat_region *to, leat_region *from, uint64_t bytes)
+{
+    return leat_copy(job, (leat_place){to, 0}, (leat_place){from, 0}, bytes, (leat_place){0}, 0);
+}
+
+static void stamp(leat_region *region, uint64_t seed)
+{
+    uint64_t *word = region->address;
+    for (uint64_t i = 0; i < region->bytes / 8; i++)
+        word[i] = seed << 32 | i;
+}
+
+static bool is_stamped(const leat_region *region, uint64_t seed)
+{
+    const uint64_t *word = region->address;
+    uint64_t i = 0;
+    while (i < region->bytes / 8 && word[i] == (seed << 32 | i))
+        i++;
+    return i == region->bytes / 8;
+}
+
 static int launch_part(const char *name, bool *survived)
 {
     char number[16] = "", *const arguments[] = {"test", (char *)(uintptr_t)name, number, NULL};

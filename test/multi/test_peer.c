@@ -58,27 +58,6 @@ static int look_up(const char *name, leat_region **view)
     return leat_region_register(job, &options, view);
 }
 
-static int copy_all(leat_region *to, leat_region *from, uint64_t bytes)
-{
-    return leat_copy(job, (leat_place){to, 0}, (leat_place){from, 0}, bytes, (leat_place){0}, 0);
-}
-
-static void stamp(leat_region *region, uint64_t seed)
-{
-    uint64_t *word = region->address;
-    for (uint64_t i = 0; i < region->bytes / 8; i++)
-        word[i] = seed << 32 | i;
-}
-
-static bool is_stamped(const leat_region *region, uint64_t seed)
-{
-    const uint64_t *word = region->address;
-    uint64_t i = 0;
-    while (i < region->bytes / 8 && word[i] == (seed << 32 | i))
-        i++;
-    return i == region->bytes / 8;
-}
-
 static void play_modes(void)
 {
     for (int mode = LEAT_MODE_FUSED; mode <= LEAT_MODE_RESIDENT; mode++)
