@@ -82,8 +82,10 @@ static double ping_pong(struct rank *self, uint64_t bytes, int count)
 {
     leat_data out = {.address = self->out, .bytes = bytes};
     leat_data in = {.address = self->in, .bytes = bytes};
-    double begin = now_us();
-    for (int i = 0; i < count && !self->failed; i++) {
+    double begin = 0;
+    for (int i = -1; i < count && !self->failed; i++) {
+        if (i == 0) // both have left the barrier
+            begin = now_us();
         if (self->rank == 0)
             fine(self, leat_send(self->comm, out, 1, 1, 0, NULL), "send");
         fine(self, leat_recv(self->comm, in, 1 - self->rank, 1, NULL, NULL), "receive");
@@ -115,7 +117,7 @@ static void messages(struct rank *self, cudaStream_t stream)
         printf("      bytes   leat_us  (quarters)        GB/s   copy_us    GB/s  copy/leat\n");
     for (uint64_t bytes = 8; bytes <= MOST && !self->failed; bytes *= bytes < 4096 ? 8 : 4) {
         double leat[SLICES], copy[SLICES];
-        int count = bytes < (1 << 20) ? 50 : bytes < (16 << 20) ? 10 : 2;
+        int count = bytes < (1 << 20) ? 50 : bytes < (16 << 20) ? 20 : 5;
         stamp(self, self->out, bytes, (unsigned char)(bytes % 251 + 1));
         ping_pong(self, bytes, 3);
         for (int slice = 0; slice < SLICES && !self->failed; slice++) {

@@ -32,6 +32,11 @@ struct copies_found {
     const char *made_by; /* "cudaMalloc", "cudaMallocAsync", "VMM", ... for messages */
 };
 
+enum copies_open {
+    COPIES_PLACE = 1, /* the calling thread is placed near the GPU, where that is known */
+    COPIES_POLL = 2 /* marks are looked at again and again: a look is a load, setting one dearer */
+};
+
 /* From `from` in a slab to where it belongs. */
 struct copies_piece {
     uint64_t from, to; /* offset in the slab; address */
@@ -56,9 +61,9 @@ struct copies_ops {
     /* Whether the address is of a GPU's memory, whoever's: one question to the driver. NULL: there
      * is no GPU. */
     bool (*on_gpu)(struct device *device, const void *address);
-    /* A lane for one thread at a time; `marks` events. With `place` the calling thread is placed
-     * near the GPU, where that is known. */
-    int (*open)(struct device *device, int gpu, int marks, bool place, struct copies_lane **lane);
+    /* A lane for one thread at a time, with so many marks; flags of enum copies_open. */
+    int (*open)(struct device *device, int gpu, int marks, unsigned flags,
+                struct copies_lane **lane);
     void (*close)(struct copies_lane *lane);
     /* Enqueues. */
     int (*copy)(struct copies_lane *lane, void *to, const void *from, uint64_t bytes);

@@ -45,13 +45,12 @@ static void host_free(struct device *device, void *address, uint64_t bytes)
     free(address);
 }
 
-static int host_open(struct device *device, int gpu, int marks, bool place,
+static int host_open(struct device *device, int gpu, int marks, unsigned flags,
                      struct copies_lane **lane)
 {
-    (void)place;
     (void)gpu;
     (void)marks;
-    (void)place;
+    (void)flags;
     struct copies_lane *made = malloc(sizeof *made);
     if (!made)
         return leat_fail(-ENOMEM, "no memory for a lane of copies");

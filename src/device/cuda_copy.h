@@ -54,9 +54,11 @@ const void *leat_cuda_combine_entry(unsigned operation, unsigned type);
 
 struct hold_page;
 
-/* cuPointerGetAttribute */
+/* cuPointerGetAttribute, cuPointerGetAttributes */
 typedef CUresult cuda_pointer_attribute(void *value, CUpointer_attribute attribute,
                                         CUdeviceptr address);
+typedef CUresult cuda_pointer_attributes(unsigned count, CUpointer_attribute *attributes,
+                                         void **values, CUdeviceptr address);
 typedef CUresult cuda_pointer_set_attribute(const void *value, CUpointer_attribute attribute,
                                             CUdeviceptr at);
 
@@ -64,7 +66,8 @@ typedef CUresult cuda_pointer_set_attribute(const void *value, CUpointer_attribu
 struct cuda_copies {
     pthread_mutex_t lock; /* of the pages */
     struct hold_page *pages;
-    cuda_pointer_attribute *attribute; /* NULL: the driver has none */
+    cuda_pointer_attribute *attribute; /* NULL: the driver has none; so the next two */
+    cuda_pointer_attributes *attributes;
     cuda_pointer_set_attribute *set_attribute;
 };
 

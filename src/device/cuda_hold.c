@@ -85,6 +85,7 @@ int leat_cuda_copies_open(struct device *base, struct cuda_copies **opened)
         return leat_fail(-ENOMEM, "no memory for copies of files");
     pthread_mutex_init(&copies->lock, NULL);
     leat_cuda_driver("cuPointerGetAttribute", 12000, &copies->attribute);
+    leat_cuda_driver("cuPointerGetAttributes", 12000, &copies->attributes);
     leat_cuda_driver("cuPointerSetAttribute", 12000, &copies->set_attribute);
     int error = load_kernels();
     if (!error)

@@ -21,8 +21,8 @@ int file_lane_use(struct file_lane *lane, const struct file_memory *memory)
     if (lane->copies)
         copies->close(lane->copies);
     lane->copies = NULL;
-    error =
-        copies->open(lane->job->device, memory->gpu, FILE_SLOTS_MAX, !lane->only, &lane->copies);
+    error = copies->open(lane->job->device, memory->gpu, FILE_SLOTS_MAX,
+                         lane->only ? 0 : COPIES_PLACE, &lane->copies);
     lane->gpu = memory->gpu;
     return error;
 }

@@ -102,7 +102,7 @@ static int open_lane(struct msg_gpu *gpu)
         gpu->bounce = bounce;
         gpu->bounce_bytes = bytes;
     }
-    return gpu->ops->open(gpu->device, gpu->number, MARKS + 1, false, &gpu->lane);
+    return gpu->ops->open(gpu->device, gpu->number, MARKS + 1, COPIES_POLL, &gpu->lane);
 }
 
 int msg_gpu_look(struct msg_engine *engine, const leat_data *data)

@@ -15,7 +15,7 @@
 
 #include "core/error.h"
 #include "core/job.h"
-#include "msg/internal.h"
+#include "msg/gpu.h"
 #include "msg/survivors.h"
 
 #include <errno.h>
@@ -28,6 +28,7 @@
 #define SLEEP_NS      20000000u
 #define SPIN_LEAST_NS 500
 #define LONG_WAITS    20 /* times LEAT_SPIN: what takes longer is worth a sleep */
+#define COPY_SPINS    10 /* times LEAT_SPIN: for what a GPU copies */
 #define YIELDS        16
 #define CROWD_YIELDS  256
 #define SPINS_A_LOOK  32 /* idle rounds between two looks at the clock */
@@ -60,6 +61,17 @@ static void spin_slept(struct msg_engine *engine, uint64_t waited_ns)
     engine->spin_ns = soon && 2 * waited_ns > usual ? 2 * waited_ns : usual;
 }
 
+// What a GPU copies comes soon, and sleeping until then would cost more than the copy.
+static uint64_t spin_ns(const struct msg_waiter *waiter)
+{
+    const struct msg_engine *engine = waiter->engine;
+    const struct msg_request *request = waiter->request;
+    uint64_t usual = engine->job ? engine->job->config.spin_ns : 0;
+    bool copied = request && request->kind != REQUEST_COLLECTIVE && request->gpu &&
+                  request->data.bytes > MSG_GPU_EAGER;
+    return copied ? COPY_SPINS * usual : engine->spin_ns;
+}
+
 static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
 {
     const struct leat_job *job = waiter->engine->job;
@@ -68,7 +80,7 @@ static void begin_clock(struct msg_waiter *waiter, uint64_t now_ns)
     waiter->deadline_ns = waiter->timeout_s < 0 || waiter->timeout_s > 1e9
                               ? UINT64_MAX
                               : now_ns + (uint64_t)(waiter->timeout_s * 1e9);
-    waiter->spin_until_ns = now_ns + waiter->engine->spin_ns;
+    waiter->spin_until_ns = now_ns + spin_ns(waiter);
     waiter->report_ns = now_ns + (job ? job->timeout_ns : UINT64_C(30000000000));
     if (!waiter->engine->alive_ns)
         waiter->engine->alive_ns = now_ns + SLEEP_NS;
@@ -170,7 +182,7 @@ int msg_waiter_busy(struct msg_waiter *waiter)
         spin_slept(engine, now_ns - waiter->idle_ns);
     // Something moved: spinning is worth its while again.
     waiter->idle_ns = now_ns;
-    waiter->spin_until_ns = now_ns + engine->spin_ns;
+    waiter->spin_until_ns = now_ns + spin_ns(waiter);
     if (look)
         waiter->checked |= check_alive(engine, now_ns);
     return now_ns >= waiter->deadline_ns ? -ETIMEDOUT : 0;

@@ -83,7 +83,7 @@ static int copy_now(struct door *door, void *to, const void *from, uint64_t byte
     int error = 0;
     if (!door->lane) {
         device->ops->info(device, &info);
-        error = copies->open(device, info.number, 1, true, &door->lane);
+        error = copies->open(device, info.number, 1, COPIES_PLACE, &door->lane);
     }
     if (!error && bytes)
         error = copies->copy(door->lane, to, from, bytes);

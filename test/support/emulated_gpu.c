@@ -256,12 +256,12 @@ struct copies_lane {
     int pending[MARKS]; /* marks of each number */
 };
 
-static int lane_open(struct device *device, int number, int marks, bool at_gpu,
+static int lane_open(struct device *device, int number, int marks, unsigned flags,
                      struct copies_lane **lane)
 {
     (void)number;
     (void)marks;
-    (void)at_gpu;
+    (void)flags;
     struct copies_lane *made = calloc(1, sizeof *made);
     if (!made)
         return -ENOMEM;

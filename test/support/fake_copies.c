@@ -51,10 +51,10 @@ static int fake_find(struct device *unused, const void *address, uint64_t bytes,
     return 0;
 }
 
-static int fake_open(struct device *unused, int gpu, int marks, bool place,
+static int fake_open(struct device *unused, int gpu, int marks, unsigned flags,
                      struct copies_lane **lane)
 {
-    (void)place;
+    (void)flags;
     (void)unused;
     (void)marks;
     struct copies_lane *made = calloc(1, sizeof *made);
