@@ -24,6 +24,7 @@ enum setting_id {
     SETTING_DEVICE,
     SETTING_BLOCKS,
     SETTING_PACKETS,
+    SETTING_BULK,
     SETTING_SPIN,
     SETTING_LOG,
     SETTING_TRACE,
@@ -67,6 +68,7 @@ struct config {
     char device[128]; /* "cpu", "cuda" or "cuda:0,1" */
     int block_count;
     int packets; /* elements of a pulse */
+    int bulk;    /* likewise */
     uint64_t spin_ns;
     int log_level;
     char trace[128]; /* file, or "off" */

@@ -34,6 +34,11 @@ const struct setting leat_settings[SETTING_COUNT] = {
                          "largest pulse, in elements, whose elements each say by themselves that "
                          "they are in; unless it is set, a GPU takes what suits it",
                          IN(packets)},
+    [SETTING_BULK] =
+        {"LEAT_HALO_BULK", KIND_INTEGER, "0", 0, 16777216,
+         "smallest pulse, in elements, that a GPU sends by bulk copies from its shared "
+         "memory, or 0; unless it is set, what suits the GPU",
+         IN(bulk)},
     [SETTING_SPIN] = {"LEAT_SPIN", KIND_MICROSECONDS, "20", 0, 100000,
                       "how long a wait spins before it yields, in microseconds", IN(spin_ns)},
     [SETTING_LOG] = {"LEAT_LOG", KIND_TEXT, "warn", 0, 0,

@@ -23,7 +23,7 @@
 
 #include "halo/kernels.inc"
 
-#define DOMAINS(name, kind, orders)                                                                \
+#define DOMAINS(name, kind, orders, bulk)                                                          \
     static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
         name##_##kind(const __grid_constant__ struct cuda_far far)                                 \
     {                                                                                              \
@@ -31,10 +31,10 @@
         while (blockIdx.x >= far.end[domain])                                                      \
             domain++;                                                                              \
         const uint32_t begin = domain ? far.end[domain - 1] : 0;                                   \
-        const struct k_grid grid = {blockIdx.x - begin, far.end[domain] - begin, orders};          \
+        const struct k_grid grid = {blockIdx.x - begin, far.end[domain] - begin, orders, bulk};    \
         name(&grid, far.arguments[domain], far.choice[domain], far.turn[domain]);                  \
     }
-#define FAR(id, name) DOMAINS(name, far, 0)
+#define FAR(id, name) DOMAINS(name, far, 0, 0)
 LEAT_KERNELS(FAR)
 
 /* Those that announce to peers, once more with orders to the proxy: that it could call costs a
@@ -51,14 +51,14 @@ LEAT_KERNELS(FAR)
     X(PULSE_REVERSE_F32, pulse_reverse_f32)                                                        \
     X(PULSE_REVERSE_F64, pulse_reverse_f64)                                                        \
     X(RESIDENT, resident)
-#define ORDERS(id, name) DOMAINS(name, orders, 1)
+#define ORDERS(id, name) DOMAINS(name, orders, 1, 0)
 ORDERING_KERNELS(ORDERS)
 
-#define CARRIED(name, size)                                                                        \
+#define CARRIED(name, kind, size, bulk)                                                            \
     static __global__ void __launch_bounds__(CUDA_THREADS, 2)                                      \
-        name##_##size(const __grid_constant__ struct cuda_##size carried)                          \
+        name##_##kind(const __grid_constant__ struct cuda_##size carried)                          \
     {                                                                                              \
-        const struct k_grid grid = {blockIdx.x, gridDim.x, 0};                                     \
+        const struct k_grid grid = {blockIdx.x, gridDim.x, 0, bulk};                               \
         name(&grid, carried.arguments, carried.choice, carried.turn);                              \
     }
 
@@ -69,14 +69,21 @@ ORDERING_KERNELS(ORDERS)
     X(FUSED_REVERSE_F32, fused_reverse_f32)                                                        \
     X(FUSED_REVERSE_F64, fused_reverse_f64)                                                        \
     X(RESIDENT, resident)
-#define NEAR(id, name) CARRIED(name, near)
+#define NEAR(id, name) CARRIED(name, near, near, 0)
 NEAR_KERNELS(NEAR)
 
 #define SMALL_KERNELS(X)                                                                           \
     X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
     X(FUSED_REVERSE_F32, fused_reverse_f32)
-#define SMALL(id, name) CARRIED(name, small)
+#define SMALL(id, name) CARRIED(name, small, small, 0)
 SMALL_KERNELS(SMALL)
+
+/* Those that send large pulses, once more with bulk copies: their tiles take shared memory. */
+#define BULK_KERNELS(X)                                                                            \
+    X(FUSED_FORWARD_F32, fused_forward_f32)                                                        \
+    X(RESIDENT, resident)
+#define BULK(id, name) DOMAINS(name, bulk_far, 0, 1) CARRIED(name, bulk_near, near, 1)
+BULK_KERNELS(BULK)
 
 extern "C" void leat_cuda_kernels(const void *entry[KERNEL_COUNT][CUDA_ENTRIES])
 {
@@ -84,7 +91,11 @@ extern "C" void leat_cuda_kernels(const void *entry[KERNEL_COUNT][CUDA_ENTRIES])
 #define ORDERS_ENTRY(id, name) entry[KERNEL_##id][CUDA_ORDERS] = (const void *)name##_orders;
 #define NEAR_ENTRY(id, name)   entry[KERNEL_##id][CUDA_NEAR] = (const void *)name##_near;
 #define SMALL_ENTRY(id, name)  entry[KERNEL_##id][CUDA_SMALL] = (const void *)name##_small;
+#define BULK_ENTRY(id, name)                                                                       \
+    entry[KERNEL_##id][CUDA_BULK_FAR] = (const void *)name##_bulk_far;                             \
+    entry[KERNEL_##id][CUDA_BULK_NEAR] = (const void *)name##_bulk_near;
     LEAT_KERNELS(FAR_ENTRY)
+    BULK_KERNELS(BULK_ENTRY)
     ORDERING_KERNELS(ORDERS_ENTRY)
     NEAR_KERNELS(NEAR_ENTRY)
     SMALL_KERNELS(SMALL_ENTRY)

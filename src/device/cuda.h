@@ -44,11 +44,19 @@ struct cuda_far {
 extern "C" {
 #endif
 
-enum cuda_entry { CUDA_FAR, CUDA_NEAR, CUDA_SMALL, CUDA_ORDERS, CUDA_ENTRIES };
+enum cuda_entry {
+    CUDA_FAR,
+    CUDA_NEAR,
+    CUDA_SMALL,
+    CUDA_ORDERS,
+    CUDA_BULK_FAR,
+    CUDA_BULK_NEAR,
+    CUDA_ENTRIES
+};
 
 /* Fills in the kernels' entry points that take a struct cuda_far, cuda_near and cuda_small, and
- * those that take a struct cuda_far and may write orders; what a kernel does not have is left
- * alone. */
+ * those that take a struct cuda_far and may write orders, and those with bulk copies; what a
+ * kernel does not have is left alone. */
 void leat_cuda_kernels(const void *entry[KERNEL_COUNT][CUDA_ENTRIES]);
 
 #ifdef __cplusplus

@@ -122,17 +122,22 @@ static uint64_t turn_of(struct cuda_device *device, const struct device_launch *
 }
 
 // The smallest kind that carries so many bytes along, or CUDA_FAR.
-static enum cuda_entry kind_for(const void *const entry[CUDA_ENTRIES], size_t bytes)
+static enum cuda_entry kind_for(const void *const entry[CUDA_ENTRIES], size_t bytes, bool bulk)
 {
+    if (bulk && entry[CUDA_BULK_NEAR])
+        return bytes <= CUDA_NEAR_BYTES ? CUDA_BULK_NEAR : CUDA_FAR;
     return entry[CUDA_SMALL] && bytes <= CUDA_SMALL_BYTES ? CUDA_SMALL
            : entry[CUDA_NEAR] && bytes <= CUDA_NEAR_BYTES ? CUDA_NEAR
                                                           : CUDA_FAR;
 }
 
-// What takes a struct cuda_far: most kernels have none that writes orders.
-static const void *far_entry(const void *const entry[CUDA_ENTRIES], bool orders)
+// What takes a struct cuda_far: most kernels have none that writes orders or copies in bulk. A
+// halo that needs orders has no bulk copies.
+static const void *far_entry(const void *const entry[CUDA_ENTRIES], bool orders, bool bulk)
 {
-    return entry[orders && entry[CUDA_ORDERS] ? CUDA_ORDERS : CUDA_FAR];
+    return entry[orders && entry[CUDA_ORDERS]   ? CUDA_ORDERS
+                 : bulk && entry[CUDA_BULK_FAR] ? CUDA_BULK_FAR
+                                                : CUDA_FAR];
 }
 
 static int launch_one(struct cuda_device *device, const struct device_launch *launch)
@@ -142,7 +147,7 @@ static int launch_one(struct cuda_device *device, const struct device_launch *la
     const struct device_memory *arguments = launch->arguments;
     const void *const *entry = device->entry[launch->kernel];
     enum cuda_entry kind =
-        launch->puts || launch->orders ? CUDA_FAR : kind_for(entry, arguments->bytes);
+        launch->puts || launch->orders ? CUDA_FAR : kind_for(entry, arguments->bytes, launch->bulk);
     if (kind == CUDA_FAR) {
         struct cuda_far far = {.end = {blocks},
                                .choice = {launch->choice},
@@ -151,7 +156,8 @@ static int launch_one(struct cuda_device *device, const struct device_launch *la
         if (launch->puts)
             return leat_nvshmem_launch(device->base.job, (int)launch->kernel, blocks, launch->gang,
                                        &far);
-        return start(device, far_entry(entry, launch->orders), blocks, launch->gang, &far);
+        return start(device, far_entry(entry, launch->orders, launch->bulk), blocks, launch->gang,
+                     &far);
     }
     struct cuda_near carried; // or what of it the kernel takes
     carried.turn = turn;
@@ -268,10 +274,11 @@ static int launch_all(struct gang *gang, const struct cuda_device *leader)
     const enum kernel_id kernel = gang->member[0].launch->kernel;
     struct cuda_far far;
     uint32_t blocks = 0;
-    bool orders = false;
+    bool orders = false, bulk = false;
     for (int i = 0; i < gang->member_count; i++) {
         const struct member *member = &gang->member[i];
         orders |= member->launch->orders;
+        bulk |= member->launch->bulk;
         if (member->launch->kernel != kernel)
             return leat_fail(-EPROTO,
                              "ranks %d and %d share GPU %d and call different exchanges (kernels "
@@ -286,7 +293,7 @@ static int launch_all(struct gang *gang, const struct cuda_device *leader)
     }
     int error = join_streams(gang, leader, true);
     if (!error)
-        error = start(leader, far_entry(leader->entry[kernel], orders), blocks, true, &far);
+        error = start(leader, far_entry(leader->entry[kernel], orders, bulk), blocks, true, &far);
     return error ? error : join_streams(gang, leader, false);
 }
 

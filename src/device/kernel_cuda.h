@@ -17,9 +17,12 @@
 /* A domain's share of the launch: several domains of one GPU are one grid. */
 struct k_grid {
     uint32_t block, block_count;
-    uint32_t orders; /* known when a kernel is compiled: whether it may write orders to a proxy */
+    /* Known when a kernel is compiled: whether it may write orders to a proxy, and whether it may
+     * send by bulk copies. */
+    uint32_t orders, bulk;
 };
 #define K_ORDERS(grid) ((grid)->orders)
+#define K_BULK(grid)   ((grid)->bulk)
 
 K_FN uint32_t k_block(const struct k_grid *grid)
 {
@@ -42,6 +45,45 @@ K_FN uint32_t k_lane(const struct k_grid *grid)
 K_FN void k_sync_block(const struct k_grid *grid)
 {
     (void)grid;
+    __syncthreads();
+}
+
+/* Bulk copies from the block's shared memory, two halves by turns: lane 0 hands them over and waits
+ * for them. What the lanes have stored in shared memory has to be fenced from this proxy to the
+ * copy unit's before lane 0 is told; what the copies have stored is visible to lane 0 once its wait
+ * has ended (PTX ISA, cp.async.bulk.wait_group without .read), and so to who acquires what lane 0
+ * releases after that. */
+#define K_BLOCK_LANES(grid)             blockDim.x
+#define K_TILE(grid, type, name, count) __shared__ __align__(16) type name[2][count]
+/* Before the block's tile of that number, from 0, is filled: the last but one has been read. */
+K_FN void k_tile_take(const struct k_grid *grid, uint32_t number)
+{
+    (void)grid;
+    if (number < 2)
+        return;
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+    __syncthreads();
+}
+K_FN void k_tile_send(const struct k_grid *grid, void *to, const void *half, uint32_t bytes)
+{
+    (void)grid;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n\t"
+                     "cp.async.bulk.commit_group;" ::"l"(to),
+                     "r"((uint32_t)__cvta_generic_to_shared(half)), "r"(bytes)
+                     : "memory");
+}
+/* All of them are in, and both halves free. */
+K_FN void k_tile_done(const struct k_grid *grid, uint32_t count)
+{
+    (void)grid;
+    if (!count)
+        return;
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
     __syncthreads();
 }
 /* Whether any lane of the block says so; also a barrier of the block. */

@@ -68,6 +68,7 @@ struct device_launch {
     const struct device_memory *arguments;
     bool puts;     /* the kernel has to reach peers by NVSHMEM's puts */
     bool orders;   /* and by orders to the rank's proxy */
+    bool bulk;     /* it may send by bulk copies */
     uint32_t work; /* elements: how many blocks it takes depends on them */
     /* Kernels that wait for other ranks' kernels: all of one GPU have to run at once. NULL for
      * those that wait for nobody. */
@@ -94,6 +95,7 @@ struct device_ops {
     /* Largest pulse, in elements, that goes in packets unless LEAT_HALO_PACKETS says: exchanges one
      * by one, and in a resident loop, where a signal costs more beside the rest. */
     int packets, resident_packets;
+    int bulk; /* smallest pulse sent by bulk copies unless LEAT_HALO_BULK says; 0: none */
     void (*close)(struct device *device);
     void (*info)(const struct device *device, leat_device_info *info);
     /* Whether kernels here may store to memory of the rank's device; the reason either way. Only

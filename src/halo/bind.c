@@ -185,6 +185,18 @@ static void bind_pulse(struct leat_halo *halo, int f, int p, struct k_field *fie
     field->x_ask |= pulse->send_rank != LEAT_NOBODY ? bit : 0;
 }
 
+// Where kernels store themselves and announce a pulse by a signal, in elements of 12 or 16 bytes.
+static uint32_t bulk_from(const struct leat_halo *halo, int f)
+{
+    const struct leat_job *job = halo->job;
+    const leat_field *given = &halo->field[f].given;
+    const bool chosen = job->config.source[SETTING_BULK] != FROM_DEFAULT;
+    if (!halo->mode->takes_packets || given->element != LEAT_F32 ||
+        (given->components != 3 && given->components != 4) || !halo_stores_to_all(halo))
+        return 0;
+    return (uint32_t)(chosen ? job->config.bulk : job->device->ops->bulk);
+}
+
 static struct k_field field_head(const struct leat_halo *halo, int f, uint64_t first_epoch)
 {
     const struct halo_field *field = &halo->field[f];
@@ -206,6 +218,7 @@ static struct k_field field_head(const struct leat_halo *halo, int f, uint64_t f
         .source = halo->source.address,
         .sent_home = halo->sent_home.address,
         .sent_home_count = halo->sent_home_count,
+        .bulk = bulk_from(halo, f),
         .wait = {.job = halo->job,
                  .timeout_ns = halo->job->timeout_ns,
                  .error = halo->error.address,

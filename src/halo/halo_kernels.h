@@ -134,6 +134,7 @@ struct k_field {
     uint32_t sent_home_count;
     uint32_t packets;    /* of an element; 0: entries are announced by signals */
     uint32_t send_total; /* sent entries */
+    uint32_t bulk;       /* entries from which a pulse is sent by bulk copies; 0: never */
     /* Where ghosts land, and what comes back by sent entry; two zones each. */
     const struct k_packet *x_packets, *f_packets;
     /* Bits of the pulses in which landing zones are acknowledged, and in which we wait for it. */

@@ -35,6 +35,7 @@ static int launch(struct leat_halo *halo, int f, enum kernel_id first, uint32_t 
         .arguments = &halo->field[f].kernel,
         .puts = halo->mode->waits_in_kernels && halo_puts(halo),
         .orders = halo_orders(halo),
+        .bulk = halo_kernel(halo, f)->bulk != 0,
         .work = halo_work(halo),
         .gang = halo->gang,
     };

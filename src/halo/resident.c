@@ -253,11 +253,14 @@ static void keep_books(struct leat_halo *halo, const leat_step *step, uint64_t b
 static int launch_run(struct leat_halo *halo, struct k_loop *loop)
 {
     struct device *device = halo->job->device;
+    const struct k_resident *run = halo->run.host;
+    const struct k_field *forward = k_field_at(run, run->forward_at);
     const struct device_launch launch = {
         .kernel = KERNEL_RESIDENT,
         .arguments = &halo->run,
         .puts = halo_puts(halo),
         .orders = halo_orders(halo),
+        .bulk = forward && forward->bulk,
         .work = halo_work(halo),
         .gang = halo->gang,
     };

@@ -108,6 +108,7 @@ json '{s["name"]: (s["value"], s["source"]) for s in j["settings"]} == {
     "LEAT_TIMEOUT": ("30", "default"), "LEAT_ARENA": ("64M", "environment"),
     "LEAT_PATHS": ("auto", "default"), "LEAT_DEVICE": ("cpu", "default"),
     "LEAT_BLOCKS": ("1", "default"), "LEAT_HALO_PACKETS": ("0", "default"),
+    "LEAT_HALO_BULK": ("0", "default"),
     "LEAT_SPIN": ("5", "file"), "LEAT_LOG": ("warn", "default"),
     "LEAT_FABRIC": ("auto", "default"), "LEAT_TRACE": ("off", "default"), "LEAT_MSG_BUDGET": ("64M", "default"),
     "LEAT_MSG_PEERS": ("1024", "default"), "LEAT_MSG_EAGER": ("32K", "default"),

@@ -14,6 +14,7 @@
 #define K_UNROLL
 #define K_COALESCES 0
 #define LANES       32u
+#define LANE_BLOCKS 2u /* most */
 
 struct k_grid {
     uint32_t block, block_count;
@@ -26,6 +27,10 @@ uint32_t lane_meet(uint32_t block, uint32_t value);
 /* Lets the others go on. The clock counts the turns of all. */
 void lane_rest(void);
 uint64_t lane_clock(void);
+/* A bulk copy of a block's, carried out as late as it may be: when all but the last `left` of the
+ * block's are asked for. */
+void lane_copy(uint32_t block, void *to, const void *from, uint32_t bytes);
+void lane_copies_end(uint32_t block, uint32_t left);
 
 K_FN uint32_t k_block(const struct k_grid *grid)
 {
@@ -54,6 +59,32 @@ K_FN uint32_t k_any(const struct k_grid *grid, uint32_t value)
 K_FN void k_signal_raise(struct leat_signal *signal, uint64_t value)
 {
     signal->value = value;
+}
+#define K_BLOCK_LANES(grid) LANES
+#define K_TILE(grid, type, name, count)                                                            \
+    static type name##_of[LANE_BLOCKS][2][count];                                                  \
+    type(*name)[count] = name##_of[(grid)->block]
+K_FN void k_tile_take(const struct k_grid *grid, uint32_t number)
+{
+    if (number < 2)
+        return;
+    if (lane_number() == 0)
+        lane_copies_end(grid->block, 1);
+    lane_meet(grid->block, 0);
+}
+K_FN void k_tile_send(const struct k_grid *grid, void *to, const void *half, uint32_t bytes)
+{
+    lane_meet(grid->block, 0);
+    if (lane_number() == 0)
+        lane_copy(grid->block, to, half, bytes);
+}
+K_FN void k_tile_done(const struct k_grid *grid, uint32_t count)
+{
+    if (!count)
+        return;
+    if (lane_number() == 0)
+        lane_copies_end(grid->block, 0);
+    lane_meet(grid->block, 0);
 }
 #define K_COLD K_FN
 K_FN uint64_t k_ticket(uint64_t *next)

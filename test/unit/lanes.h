@@ -42,6 +42,12 @@ static struct {
     const void *arguments;
     uint32_t choice;
     uint64_t turn;
+    struct {
+        void *to;
+        const void *from;
+        uint32_t bytes;
+    } copy[BLOCKS][2]; // under way, the oldest first
+    uint32_t copies[BLOCKS];
 } gpu;
 
 uint32_t lane_number(void)
@@ -81,6 +87,25 @@ uint32_t lane_meet(uint32_t block, uint32_t value)
     while (gpu.meetings[block] == meeting)
         lane_rest();
     return gpu.answer[block];
+}
+
+void lane_copies_end(uint32_t block, uint32_t left)
+{
+    for (; gpu.copies[block] > left; gpu.copies[block]--) {
+        memcpy(gpu.copy[block][0].to, gpu.copy[block][0].from, gpu.copy[block][0].bytes);
+        gpu.copy[block][0] = gpu.copy[block][1];
+    }
+}
+
+// Places and sizes are those that the copy unit takes.
+void lane_copy(uint32_t block, void *to, const void *from, uint32_t bytes)
+{
+    const uint32_t at = gpu.copies[block]++;
+    assert_true(at < 2);
+    assert_int_equal(((uintptr_t)to | bytes) & 15, 0);
+    gpu.copy[block][at].to = to;
+    gpu.copy[block][at].from = from;
+    gpu.copy[block][at].bytes = bytes;
 }
 
 static void run_lane(void)

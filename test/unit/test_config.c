@@ -22,7 +22,6 @@
 #include <cmocka.h>
 
 // ---- An environment of its own for each test ----
-
 struct place {
     char directory[64], file[96];
 };
@@ -524,6 +523,7 @@ static void test_printed_values_can_be_read_again(void **state)
                                                       [SETTING_DEVICE] = "cuda:1,0",
                                                       [SETTING_BLOCKS] = "12",
                                                       [SETTING_PACKETS] = "4096",
+                                                      [SETTING_BULK] = "20000",
                                                       [SETTING_SPIN] = "0",
                                                       [SETTING_LOG] = "debug",
                                                       [SETTING_TRACE] = "some.json",
