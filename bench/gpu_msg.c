@@ -28,8 +28,9 @@ struct rank {
     leat_comm *comm;
     int rank, rank_count;
     char *out, *in;
-    int staged; /* messages only, between a GPU and the host */
-    int host;   /* they are in memory of the host */
+    char *other_out, *other_in; /* rank 0's, for bare copies */
+    int staged;                 /* messages only, between a GPU and the host */
+    int host;                   /* they are in memory of the host */
     int failed;
 };
 
@@ -99,7 +100,11 @@ static double bare(struct rank *self, uint64_t bytes, int count, cudaStream_t st
 {
     double begin = now_us();
     for (int i = 0; i < count && !self->failed; i++) {
-        cuda(self, cudaMemcpyAsync(self->in, self->out, bytes, cudaMemcpyDefault, stream), "copy");
+        // Two pairs by turns, as to and fro: one alone would stay in the GPU's cache.
+        cuda(self,
+             cudaMemcpyAsync(i & 1 ? self->other_in : self->in, i & 1 ? self->other_out : self->out,
+                             bytes, cudaMemcpyDefault, stream),
+             "copy");
         cuda(self, cudaStreamSynchronize(stream), "copy");
     }
     return (now_us() - begin) / count;
@@ -193,6 +198,10 @@ static void *run(void *argument)
     cuda(self, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
     take(self, &self->out);
     take(self, &self->in);
+    if (self->rank == 0) {
+        take(self, &self->other_out);
+        take(self, &self->other_in);
+    }
     if (fine(self, leat_comm_split(self->job, NULL, &self->comm), "communicator"))
         messages(self, stream);
     if (!self->failed && !self->staged)
