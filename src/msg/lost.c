@@ -184,7 +184,11 @@ void msg_check_peers(struct msg_engine *engine)
     for (uint32_t i = 1; i < end; i++) {
         const struct msg_peer *peer = msg_peer_at(engine, i);
         if (peer->rank == engine->net->rank || !msg_peer_is_used(engine, i) ||
-            peer->flags & PEER_LOST || engine->net->ops->alive(engine->net, peer->rank) == 0)
+            peer->flags & PEER_LOST)
+            continue;
+        if (engine->net->ops->watch)
+            engine->net->ops->watch(engine->net, peer->rank);
+        if (engine->net->ops->alive(engine->net, peer->rank) == 0)
             continue;
         // It may have sent before it went.
         for (int n = 0; n < DRAIN_ROUNDS && msg_progress(engine, engine->now_ns); n++)

@@ -117,6 +117,9 @@ struct msg_net_ops {
     void (*sleep)(struct msg_net *net, uint64_t ns);
     void (*sleep_cancel)(struct msg_net *net);
 
+    /* The peer is waited for: `alive` tells, after a while, once the network does not reach it any
+     * more. NULL: it always does. */
+    void (*watch)(struct msg_net *net, int peer);
     /* 0 while the peer may answer, -ECONNRESET once it is gone (detail set). */
     int (*alive)(struct msg_net *net, int peer);
     /* Hops to the peer, for thresholds; NULL: all alike. */

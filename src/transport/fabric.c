@@ -32,6 +32,7 @@ void fabric_version(char text[16])
 #else
 
 #include <dlfcn.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -317,6 +318,26 @@ static bool is_as_long(const struct fabric *fabric, size_t length)
     uint8_t name[NAME_MOST];
     size_t own = sizeof name;
     return !fi_getname(&fabric->endpoint->fid, name, &own) && own == length;
+}
+
+int fabric_card_address(const char *card, struct sockaddr_storage *address, socklen_t *length)
+{
+    char provider[64], hex[2 * NAME_MOST + 2];
+    uint8_t name[NAME_MOST];
+    size_t bytes;
+    if (sscanf(card, "leat-fabric %63s %193s", provider, hex) != 2 || read_name(hex, name, &bytes))
+        return -EPROTO;
+    if (strcmp(provider, "net") != 0 && strncmp(provider, "tcp", 3) != 0)
+        return -EAFNOSUPPORT;
+    memset(address, 0, sizeof *address);
+    if (bytes > sizeof *address)
+        return -EAFNOSUPPORT;
+    memcpy(address, name, bytes);
+    *length = (socklen_t)bytes;
+    return (address->ss_family == AF_INET && bytes == sizeof(struct sockaddr_in)) ||
+                   (address->ss_family == AF_INET6 && bytes == sizeof(struct sockaddr_in6))
+               ? 0
+               : -EAFNOSUPPORT;
 }
 
 int fabric_meet(struct fabric *fabric, const char *card, fi_addr_t *address)

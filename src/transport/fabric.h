@@ -21,6 +21,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
+#include <sys/socket.h>
 
 /* One endpoint and all it needs. */
 struct fabric {
@@ -44,6 +45,8 @@ void fabric_close(struct fabric *fabric);
 
 /* The name by which others find the endpoint, and the provider that they have to use, as text. */
 int fabric_card(const struct fabric *fabric, char *card, size_t bytes);
+/* Where its provider listens, for one that speaks TCP; -EPROTO no card, -EAFNOSUPPORT another. */
+int fabric_card_address(const char *card, struct sockaddr_storage *address, socklen_t *length);
 /* Takes another's card. -EPROTO another provider's, or no card. */
 int fabric_meet(struct fabric *fabric, const char *card, fi_addr_t *address);
 

@@ -359,6 +359,11 @@ int leat_fabric_msg_watch(struct msg_net *net, int *fd)
 
 // ---- Opening and closing ----
 
+static void net_watch(struct msg_net *net, int peer)
+{
+    fabric_line_watch(fabric_of(net), peer);
+}
+
 static int net_alive(struct msg_net *net, int peer)
 {
     return peer == net->rank ? 0 : fabric_peer_alive(fabric_of(net), peer);
@@ -412,6 +417,7 @@ static void let_go(struct fabric_net *net)
     }
     fabric_slots_close(net);
     fabric_close(&net->fabric);
+    fabric_lines_close(net);
     fabric_peers_close(net);
     free(net->exposures);
     free(net);
@@ -447,6 +453,7 @@ static const struct msg_net_ops fabric_ops = {.name = "fabric",
                                               .sleep_prepare = net_sleep_prepare,
                                               .sleep = net_sleep,
                                               .sleep_cancel = net_sleep_prepare,
+                                              .watch = net_watch,
                                               .alive = net_alive,
                                               .close = net_close};
 

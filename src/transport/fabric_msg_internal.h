@@ -5,6 +5,7 @@
  *     fabric_msg.c    operations: queue, one-sided copies, sleep
  *     fabric_put.c    puts
  *     fabric_peer.c   peers in use: addresses, cookies, who is lost
+ *     fabric_line.c   whether the network still reaches a silent peer
  *     fabric_slot.c   buffers: what arrives, what is being sent
  */
 #ifndef LEAT_TRANSPORT_FABRIC_MSG_INTERNAL_H
@@ -21,7 +22,7 @@
 /* For a close to be heard, and for what was sent before one to arrive. */
 #define FABRIC_FAREWELL_NS UINT64_C(1000000000)
 
-enum { FABRIC_TRANSFERS = 64, FABRIC_SENDS_A_PEER = 32, FABRIC_LOOSE = 16 };
+enum { FABRIC_TRANSFERS = 64, FABRIC_SENDS_A_PEER = 32, FABRIC_LOOSE = 16, FABRIC_LINES = 64 };
 
 enum operation_kind { OPERATION_RECEIVE, OPERATION_SEND, OPERATION_TRANSFER };
 
@@ -71,8 +72,19 @@ struct fabric_peer {
     bool bye;         /* it has said that nothing more comes */
     bool settled;     /* something sent to it has gone, so it is connected */
     uint64_t gone_ns; /* when it was first seen to have left */
+    /* When something last came from it, or it was first waited for; when fabric_line.c last saw
+     * that the network reaches it. */
+    uint64_t heard_ns, proved_ns;
     fi_addr_t address;
     uint8_t to[FABRIC_COOKIE_BYTES], from[FABRIC_COOKIE_BYTES];
+};
+
+/* A connection to a silent peer's host. */
+struct fabric_line {
+    int rank, fd;
+    bool up;
+    uint32_t attempts;
+    uint64_t first_ns, begun_ns, answered_ns; /* of the line, of the last attempt */
 };
 
 /* Memory shown to others, until it is hidden. */
@@ -103,6 +115,8 @@ struct fabric_net {
     uint32_t peer_places, peer_count;
     struct exposure *exposures; /* [exposure_places], likewise */
     uint32_t exposure_places, exposure_count;
+    struct fabric_line lines[FABRIC_LINES];
+    uint32_t line_count;
     uint32_t settling;  /* peers being connected, and the first message */
     bool visited;       /* that has come */
     uint64_t strangers; /* messages that proved nobody */
@@ -158,6 +172,11 @@ int fabric_peer_meet(struct fabric_net *net, int rank, struct fabric_peer **peer
 /* The network cannot reach it any more; `why` goes into the job's record of the rank. */
 void fabric_peer_lose(struct fabric_net *net, int rank, const char *why);
 int fabric_peer_alive(struct fabric_net *net, int rank);
+
+/* ---- fabric_line.c ---- */
+/* Somebody waits for the peer: it is lost once the network does not reach its host any more. */
+void fabric_line_watch(struct fabric_net *net, int rank);
+void fabric_lines_close(struct fabric_net *net);
 
 /* ---- fabric_slot.c ---- */
 int fabric_slots_open(struct fabric_net *net, uint64_t bytes);

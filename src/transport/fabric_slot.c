@@ -261,6 +261,7 @@ static bool take_in(struct fabric_net *net, struct slot *slot, size_t bytes)
         fabric_peer_lose(net, rank, why);
         return false;
     }
+    peer->heard_ns = net->now_ns;
     if (header.kind == FABRIC_BYE)
         peer->bye = true;
     if (header.kind == FABRIC_LARGE) {

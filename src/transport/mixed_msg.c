@@ -332,6 +332,13 @@ static const uint32_t *net_asleep(struct msg_net *net, int peer)
 
 // ---- Opening and closing ----
 
+static void net_watch(struct msg_net *net, int peer)
+{
+    struct msg_net *way = way_to(net, peer);
+    if (way->ops->watch)
+        way->ops->watch(way, peer);
+}
+
 static int net_alive(struct msg_net *net, int peer)
 {
     struct msg_net *way = way_to(net, peer);
@@ -376,6 +383,7 @@ static const struct msg_net_ops mixed_ops = {.name = "shm and fabric",
                                              .sleep_prepare = net_sleep_prepare,
                                              .sleep = net_sleep,
                                              .sleep_cancel = net_sleep_cancel,
+                                             .watch = net_watch,
                                              .alive = net_alive,
                                              .close = net_close};
 

@@ -283,10 +283,9 @@ static int play_persist(leat_job *job)
 }
 
 // Waits for a message that never comes, of a rank that it has heard from.
-static int play_listen(leat_job *job)
+static int listen_to(leat_job *job, int next)
 {
     leat_comm *comm;
-    int next = (job->rank + 1) % job->rank_count;
     uint8_t byte;
     int error = leat_comm_split(job, NULL, &comm);
     if (!error)
@@ -298,6 +297,19 @@ static int play_listen(leat_job *job)
     tell("recv %d after %.2f s: %s\n", error, (double)(leat_now_ns() - begin_ns) * 1e-9,
          leat_error_detail());
     return 0;
+}
+
+static int play_listen(leat_job *job)
+{
+    return listen_to(job, (job->rank + 1) % job->rank_count);
+}
+
+// Of four: the first and the last of each other, and the two between. None leaves, which would tell
+// the others something.
+static int play_pair(leat_job *job)
+{
+    (void)listen_to(job, job->rank_count - 1 - job->rank);
+    return pause();
 }
 
 // Rank 0 leaves; then the others, who have not spoken before, do.
@@ -328,9 +340,10 @@ static const struct {
     const char *name;
     int (*play)(leat_job *job);
 } roles[] = {{"late", play_late},     {"talk", play_talk},  {"persist", play_persist},
-             {"listen", play_listen}, {"sum", play_sum},    {"watch", play_watch},
-             {"idle", play_idle},     {"halo", play_halo},  {"time", play_time},
-             {"absent", play_sum},    {"closed", play_sum}, {"alone", play_sum}};
+             {"listen", play_listen}, {"pair", play_pair},  {"sum", play_sum},
+             {"watch", play_watch},   {"idle", play_idle},  {"halo", play_halo},
+             {"time", play_time},     {"absent", play_sum}, {"closed", play_sum},
+             {"alone", play_sum}};
 
 // leat_open in a process that was started with the standard descriptors closed.
 static int open_closed(leat_job **job)

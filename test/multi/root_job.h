@@ -53,9 +53,11 @@ struct started {
  *   persist  as talk, again and again until one of the ranks gets SIGUSR1; prints "open PID" after
  *          the first round
  *   listen as talk with one size, then waits for a message of the next rank that never comes;
- * prints "open PID", then "recv ERROR after S s: DETAIL" path   is `leat path` (LEAT_BIN) halo
- * opens, prints "open PID is rank R", exchanges a halo until that fails; prints "halo ERROR:
- * DETAIL"
+ *          prints "open PID", then "recv ERROR after S s: DETAIL"
+ *   pair   the same of the rank as far from the last as this one is from the first; stays
+ *   path   is `leat path` (LEAT_BIN)
+ *   halo   opens, prints "open PID is rank R", exchanges a halo until that fails; prints
+ *          "halo ERROR: DETAIL"
  */
 void root_play_role(int argc, char **argv);
 

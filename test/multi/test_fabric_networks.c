@@ -136,6 +136,37 @@ static void test_a_silent_link_is_an_error_on_both_sides(void **state)
     print_message("a silent link was noticed after %d ms\n", (int)took_ms);
 }
 
+// Neither host is rank 0's, to which everybody is connected. A rank that is stopped, and waited for
+// as long, is not taken for one behind a cut.
+static void test_a_cut_between_others_is_an_error_on_both_sides(void **state)
+{
+    (void)state;
+    need_all();
+    start(4, 4, "1.5", "pair");
+    for (int rank = 0; rank < 4; rank++)
+        root_await(&ranks[rank], "open ");
+    uint64_t since_ms = root_now_ms();
+    assert_int_equal(kill(ranks[3].pid, SIGSTOP), 0);
+    router_cuts(1, 2);
+    for (int rank = 1; rank < 3; rank++)
+        root_await(&ranks[rank], "recv ");
+    uint64_t took_ms = root_now_ms() - since_ms;
+    if (root_count(ranks[0].text, "recv "))
+        fail_msg("rank 0 has lost one that was only stopped: %s", ranks[0].text);
+    router_is_good_again();
+    for (int rank = 3; rank >= 0; rank--)
+        assert_int_equal(kill(ranks[rank].pid, SIGKILL), 0);
+    for (int rank = 0; rank < 4; rank++)
+        root_finish(&ranks[rank]);
+    expect_loss(1, 2);
+    expect_loss(2, 1);
+    root_expect(&ranks[1], "has not answered");
+    root_expect(&ranks[2], "has not answered");
+    if (took_ms > 10000)
+        fail_msg("it was noticed after %d ms only", (int)took_ms);
+    print_message("a cut between others was noticed after %d ms\n", (int)took_ms);
+}
+
 int main(int argc, char **argv)
 {
     root_play_role(argc, argv);
@@ -144,6 +175,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_slow_network_is_waited_for),
         cmocka_unit_test(test_delayed_bytes_are_put_together),
         cmocka_unit_test(test_a_silent_link_is_an_error_on_both_sides),
+        cmocka_unit_test(test_a_cut_between_others_is_an_error_on_both_sides),
     };
     return cmocka_run_group_tests(tests, hosts_open, hosts_close);
 }
