@@ -12,7 +12,8 @@
 // attempts, the peer is lost. One that the peer closes has proved the way, and is made anew after a
 // while. Advantage: asks the way that data take, needs nobody's thread, and no alarm while the
 // peer's host is up. Disadvantage: a descriptor for each silent peer, at both ends, so that at most
-// FABRIC_LINES are watched at a time; and only where the provider speaks TCP.
+// FABRIC_LINES are watched at a time, and none by a rank that has no descriptor left; and only
+// where the provider speaks TCP.
 
 #include "transport/fabric_msg_internal.h"
 
@@ -92,8 +93,25 @@ static bool is_up(const struct fabric_line *line)
            !(poll_it.revents & (POLLERR | POLLHUP));
 }
 
-// A new attempt; 0, or an errno. Of a connection that is refused, the way has been proved.
-static int connect_line(struct fabric_net *net, struct fabric_line *line, const char *card)
+// When the peer's host last answered, as its connection knows.
+static uint64_t answered_ns(const struct fabric_line *line, uint64_t now_ns)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    if (!line->up || getsockopt(line->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+        return line->answered_ns;
+    const uint64_t ns = now_ns - (uint64_t)info.tcpi_last_ack_recv * (SECOND_NS / 1000);
+    return ns > line->answered_ns && ns < now_ns ? ns : line->answered_ns;
+}
+
+static bool is_unreachable(int error)
+{
+    return error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
+           error == EHOSTDOWN || error == ETIMEDOUT;
+}
+
+// A new attempt. No descriptor is left if there was nothing to ask with, or it was refused.
+static void connect_line(struct fabric_net *net, struct fabric_line *line, const char *card)
 {
     struct sockaddr_storage address;
     socklen_t length;
@@ -104,17 +122,19 @@ static int connect_line(struct fabric_net *net, struct fabric_line *line, const 
     line->attempts++;
     line->begun_ns = leat_now_ns();
     if (fabric_card_address(card, &address, &length))
-        return EAFNOSUPPORT;
+        return;
     line->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (line->fd < 0)
-        return errno;
+        return;
     setsockopt(line->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(line->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     setsockopt(line->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(line->fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-    if (!connect(line->fd, (const struct sockaddr *)&address, length) || errno == EINPROGRESS)
-        return 0;
-    return errno;
+    if (!connect(line->fd, (const struct sockaddr *)&address, length) || errno == EINPROGRESS ||
+        is_unreachable(errno))
+        return;
+    close(line->fd);
+    line->fd = -1;
 }
 
 static void lose(struct fabric_net *net, struct fabric_line *line, const struct fabric_peer *peer,
@@ -124,14 +144,15 @@ static void lose(struct fabric_net *net, struct fabric_line *line, const struct 
     snprintf(why, sizeof why,
              "was lost: it has been silent for %.1f s, and its host has not answered for the last "
              "%.1f s: the network between the two is cut, or that host is down",
-             (double)(now_ns - peer->heard_ns) * 1e-9, (double)(now_ns - line->answered_ns) * 1e-9);
+             (double)(now_ns - peer->heard_ns) * 1e-9,
+             (double)(now_ns - answered_ns(line, now_ns)) * 1e-9);
     drop(net, line);
     fabric_peer_lose(net, peer->rank, why);
 }
 
-// The way has been proved now: until it is asked again.
-static void proved(struct fabric_net *net, struct fabric_line *line, struct fabric_peer *peer,
-                   uint64_t now_ns)
+// The way has been proved now, or this rank cannot ask: until it is asked again.
+static void put_off(struct fabric_net *net, struct fabric_line *line, struct fabric_peer *peer,
+                    uint64_t now_ns)
 {
     peer->proved_ns = now_ns;
     drop(net, line);
@@ -151,8 +172,7 @@ static void begin(struct fabric_net *net, struct fabric_peer *peer, uint64_t now
     struct fabric_line *line = &net->lines[net->line_count++];
     *line = (struct fabric_line){
         .rank = peer->rank, .fd = -1, .first_ns = now_ns, .answered_ns = now_ns};
-    if (connect_line(net, line, card) == ECONNREFUSED)
-        proved(net, line, peer, now_ns);
+    connect_line(net, line, card);
 }
 
 static void go_on(struct fabric_net *net, struct fabric_line *line, struct fabric_peer *peer,
@@ -160,9 +180,9 @@ static void go_on(struct fabric_net *net, struct fabric_line *line, struct fabri
 {
     char card[LEAT_CARD_BYTES];
     const uint64_t patience_ns = (uint64_t)keepalives(net) * SECOND_NS / ATTEMPTS;
-    int error = line->fd < 0 ? EHOSTUNREACH : look(line);
+    int error = line->fd < 0 ? -1 : look(line);
     if (error == -1 || error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
-        proved(net, line, peer, now_ns);
+        put_off(net, line, peer, now_ns);
     } else if (line->up) {
         if (error)
             lose(net, line, peer, now_ns);
@@ -173,7 +193,7 @@ static void go_on(struct fabric_net *net, struct fabric_line *line, struct fabri
         if (line->attempts >= ATTEMPTS)
             lose(net, line, peer, now_ns);
         else if (!leat_card_find(net->job, CARD_MESSAGES, peer->rank, card))
-            (void)connect_line(net, line, card); // its errors are seen when it is looked at
+            connect_line(net, line, card);
     }
 }
 
