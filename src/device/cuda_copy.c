@@ -25,8 +25,9 @@
 #include <string.h>
 
 #define PAGE_BYTES      4096u
-#define LOOKS_A_QUERY   512u  /* at a word, between two at the stream */
-#define LOOKS_OF_A_WAIT 4096u /* before the core is given away */
+#define LOOKS_A_QUERY   512u   /* at a word, between two at the stream; of rounds of progress */
+#define SPINS_A_QUERY   16384u /* the same where nothing is done between two looks */
+#define SPINS_OF_A_WAIT 65536u /* before the core is given away */
 
 struct mark {
     cudaEvent_t event;
@@ -336,11 +337,12 @@ static int ask_stream(struct copies_lane *lane, int index)
 
 static int word_passed(struct copies_lane *lane, int index, bool wait)
 {
-    for (uint32_t waited = 0; !word_set(lane, index); waited++) {
-        int over = ++lane->looks % LOOKS_A_QUERY ? 0 : ask_stream(lane, index);
+    const uint32_t between = wait ? SPINS_A_QUERY : LOOKS_A_QUERY;
+    for (uint32_t spins = 0; !word_set(lane, index); spins++) {
+        int over = ++lane->looks % between ? 0 : ask_stream(lane, index);
         if (over || !wait)
             return over;
-        if (waited >= LOOKS_OF_A_WAIT)
+        if (spins >= SPINS_OF_A_WAIT)
             sched_yield();
     }
     return 1;

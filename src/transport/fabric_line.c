@@ -12,8 +12,9 @@
 // attempts, the peer is lost. One that the peer closes has proved the way, and is made anew after a
 // while. Advantage: asks the way that data take, needs nobody's thread, and no alarm while the
 // peer's host is up. Disadvantage: a descriptor for each silent peer, at both ends, so that at most
-// FABRIC_LINES are watched at a time, and none by a rank that has no descriptor left; and only
-// where the provider speaks TCP.
+// FABRIC_LINES are watched at a time, and none by a rank that has no descriptor left; only where
+// the provider speaks TCP; and a firewall that lets connections through one way only looks like a
+// cut.
 
 #include "transport/fabric_msg_internal.h"
 
@@ -21,6 +22,7 @@
 
 #include "core/signal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -137,15 +139,36 @@ static void connect_line(struct fabric_net *net, struct fabric_line *line, const
     line->fd = -1;
 }
 
+// As "10.0.0.1 port 4242".
+static void name_place(struct fabric_net *net, int rank, char *text, size_t bytes)
+{
+    char card[LEAT_CARD_BYTES], number[INET6_ADDRSTRLEN] = "?";
+    struct sockaddr_storage address;
+    socklen_t length;
+    uint16_t port = 0;
+    if (!leat_card_find(net->job, CARD_MESSAGES, rank, card) &&
+        !fabric_card_address(card, &address, &length)) {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)&address;
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)&address;
+        const bool old = address.ss_family == AF_INET;
+        inet_ntop(address.ss_family, old ? (const void *)&four->sin_addr : &six->sin6_addr, number,
+                  sizeof number);
+        port = ntohs(old ? four->sin_port : six->sin6_port);
+    }
+    snprintf(text, bytes, "%s port %u", number, port);
+}
+
 static void lose(struct fabric_net *net, struct fabric_line *line, const struct fabric_peer *peer,
                  uint64_t now_ns)
 {
-    char why[200];
-    snprintf(why, sizeof why,
-             "was lost: it has been silent for %.1f s, and its host has not answered for the last "
-             "%.1f s: the network between the two is cut, or that host is down",
-             (double)(now_ns - peer->heard_ns) * 1e-9,
-             (double)(now_ns - answered_ns(line, now_ns)) * 1e-9);
+    char why[240], where[INET6_ADDRSTRLEN + 16];
+    name_place(net, peer->rank, where, sizeof where);
+    snprintf(
+        why, sizeof why,
+        "was lost: silent for %.1f s; for the last %.1f s its host has not answered at %s: the "
+        "network is cut, that host is down, or a firewall drops connections to it",
+        (double)(now_ns - peer->heard_ns) * 1e-9,
+        (double)(now_ns - answered_ns(line, now_ns)) * 1e-9, where);
     drop(net, line);
     fabric_peer_lose(net, peer->rank, why);
 }
