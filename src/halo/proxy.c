@@ -174,7 +174,7 @@ static int open_lane(struct proxy *proxy, const void *memory)
     if (!device->ops->asynchronous)
         return 0;
     int error = device->ops->copies->find(device, memory, 1, &found);
-    return error ? error : device->ops->copies->open(device, found.gpu, 1, false, &proxy->lane);
+    return error ? error : device->ops->copies->open(device, found.gpu, 1, 0, &proxy->lane);
 }
 
 static void close_lane(struct proxy *proxy)

@@ -25,6 +25,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define FULL_MS 20 // between two tries to let somebody in, where there is no descriptor
+
 socklen_t leat_door_address(const char *name, struct sockaddr_un *address)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -37,7 +39,9 @@ int leat_door_process(int fd)
 {
     struct ucred peer;
     socklen_t bytes = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) ? -1 : peer.pid;
+    // A number that has become another user's is no rank's any more.
+    bool ours = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) && peer.uid == geteuid();
+    return ours ? peer.pid : -1;
 }
 
 // ---- One ask ----
@@ -181,30 +185,34 @@ static int rank_at(const struct door *door, int fd)
     return -1;
 }
 
-static void let_in(struct door *door)
+// False: there is no descriptor for who has connected.
+static bool let_in(struct door *door)
 {
     int fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
-        return;
+        return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
     int rank = rank_at(door, fd);
     if (rank < 0 || door->visitor_count == door->visitor_most)
         close(fd);
     else
         door->visitors[door->visitor_count++] = (struct visitor){fd, rank};
+    return true;
 }
 
 static void *serve(void *user)
 {
     struct door *door = user;
     struct pollfd *pollers = calloc((size_t)door->visitor_most + 2, sizeof *pollers);
+    bool full = false; // who stands outside would wake it again and again
     while (pollers) {
         int count = door->visitor_count;
         pollers[0] = (struct pollfd){.fd = door->wake[0], .events = POLLIN};
-        pollers[1] = (struct pollfd){.fd = door->listener, .events = POLLIN};
+        pollers[1] = (struct pollfd){.fd = full ? -1 : door->listener, .events = POLLIN};
         for (int i = 0; i < count; i++)
             pollers[2 + i] = (struct pollfd){.fd = door->visitors[i].fd, .events = POLLIN};
-        if (poll(pollers, (nfds_t)count + 2, -1) < 0)
+        if (poll(pollers, (nfds_t)count + 2, full ? FULL_MS : -1) < 0)
             continue;
+        full = false;
         if (pollers[0].revents)
             break;
         // From the last on: the one that takes a leaver's place has been looked at.
@@ -214,7 +222,7 @@ static void *serve(void *user)
                 door->visitors[i] = door->visitors[--door->visitor_count];
             }
         if (pollers[1].revents)
-            let_in(door);
+            full = !let_in(door);
     }
     free(pollers);
     return NULL;

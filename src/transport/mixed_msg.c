@@ -31,6 +31,8 @@
 #define ATTENTIVE 64 // looks at libfabric in a row that find nothing, after something was there
 #define REST      4  // times as long as such a look took, before the next one
 
+enum watch_state { WATCH_RESTS, WATCH_ARMED, WATCH_ENDS };
+
 // A thread that looks at libfabric's descriptor once it is armed, until something can be read
 // there; then it is disarmed, and wakes the rank.
 struct watch {
@@ -38,7 +40,7 @@ struct watch {
     pthread_t thread;
     bool started;
     int fd, stop_fd;
-    uint32_t armed; // the futex
+    uint32_t state; // enum watch_state; the futex
 };
 
 struct mixed_net {
@@ -242,22 +244,25 @@ static void *watch_descriptor(void *argument)
     struct pollfd pollers[2] = {{.fd = watch->fd, .events = POLLIN},
                                 {.fd = watch->stop_fd, .events = POLLIN}};
     for (;;) {
-        while (!__atomic_load_n(&watch->armed, __ATOMIC_ACQUIRE))
-            syscall(SYS_futex, &watch->armed, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-        if (poll(pollers, 2, -1) < 0 && errno != EINTR)
+        uint32_t state;
+        while ((state = __atomic_load_n(&watch->state, __ATOMIC_ACQUIRE)) == WATCH_RESTS)
+            syscall(SYS_futex, &watch->state, FUTEX_WAIT_PRIVATE, WATCH_RESTS, NULL, NULL, 0);
+        if (state == WATCH_ENDS || (poll(pollers, 2, -1) < 0 && errno != EINTR))
             return NULL;
-        if (pollers[1].revents)
+        // A rank that falls asleep and finds it armed has announced that before: it is woken. That
+        // the thread is to end stays said.
+        state = WATCH_ARMED;
+        if (!__atomic_compare_exchange_n(&watch->state, &state, WATCH_RESTS, false,
+                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return NULL;
-        // A rank that falls asleep and finds it armed has announced that before: it is woken.
-        __atomic_exchange_n(&watch->armed, 0, __ATOMIC_ACQ_REL);
         watch->near->ops->wake(watch->near, watch->near->rank);
     }
 }
 
 static void arm(struct watch *watch)
 {
-    if (!__atomic_exchange_n(&watch->armed, 1, __ATOMIC_ACQ_REL))
-        syscall(SYS_futex, &watch->armed, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (__atomic_exchange_n(&watch->state, WATCH_ARMED, __ATOMIC_ACQ_REL) == WATCH_RESTS)
+        syscall(SYS_futex, &watch->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static int watch_start(struct watch *watch, struct msg_net *near, int fd)
@@ -282,7 +287,8 @@ static void watch_stop(struct watch *watch)
 {
     uint64_t one = 1;
     if (watch->started && write(watch->stop_fd, &one, sizeof one) == sizeof one) {
-        arm(watch);
+        __atomic_store_n(&watch->state, WATCH_ENDS, __ATOMIC_RELEASE);
+        syscall(SYS_futex, &watch->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
         pthread_join(watch->thread, NULL);
     }
     if (watch->stop_fd >= 0)

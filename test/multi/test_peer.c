@@ -21,7 +21,9 @@
 #include "multi/parts.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define BYTES (UINT64_C(5) << 18) /* more than one piece of a copy by the owner's door */
 
@@ -329,6 +331,42 @@ static void play_lookout(void)
     survive();
 }
 
+static uint64_t cpu_ns(void)
+{
+    struct timespec used;
+    CHECK(!clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used));
+    return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+// Rank 1 has no descriptor left for who connects: it does not spend its time on that, and lets rank
+// 0 in once it has one again.
+static void play_crowded(void)
+{
+    on_gpu("crowded", 8192);
+    struct rlimit before, none;
+    CHECK(!leat_barrier(job));
+    if (rank) {
+        CHECK(!getrlimit(RLIMIT_NOFILE, &before));
+        none = before;
+        const int free = dup(STDERR_FILENO); // all below are taken
+        CHECK(free >= 0 && !close(free));
+        none.rlim_cur = (rlim_t)free;
+        CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+    }
+    CHECK(!leat_barrier(job));
+    if (rank) {
+        const struct timespec watched = {.tv_nsec = 300000000};
+        const uint64_t begin_ns = cpu_ns();
+        nanosleep(&watched, NULL);
+        CHECK(cpu_ns() - begin_ns < 100000000);
+        CHECK(!setrlimit(RLIMIT_NOFILE, &before));
+    } else {
+        leat_region *view = NULL;
+        CHECK(!look_up("crowded", &view));
+    }
+    CHECK(!leat_barrier(job));
+}
+
 static const struct {
     const char *name;
     void (*play)(void);
@@ -343,6 +381,7 @@ static const struct {
     {"unexported", play_unexported, 2, false},
     {"freed", play_freed, 2, true},
     {"strangers", play_strangers, 2, true},
+    {"crowded", play_crowded, 2, true},
     {"shared", play_shared, 1, true},
     {"dead", play_dead, 2, true},
     {"lookout", play_lookout, 2, true},
@@ -416,6 +455,12 @@ static void test_a_door_answers_its_job_only(void **state)
     run_part("strangers");
 }
 
+static void test_a_door_without_descriptors_waits_for_one(void **state)
+{
+    (void)state;
+    run_part("crowded");
+}
+
 static void test_processes_on_one_gpu_go_by_mode_host(void **state)
 {
     (void)state;
@@ -447,6 +492,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_memory_that_cannot_be_given_goes_through_the_host),
         cmocka_unit_test(test_freed_memory_is_an_error_by_name),
         cmocka_unit_test(test_a_door_answers_its_job_only),
+        cmocka_unit_test(test_a_door_without_descriptors_waits_for_one),
         cmocka_unit_test(test_processes_on_one_gpu_go_by_mode_host),
         cmocka_unit_test(test_a_dead_owner_is_an_error_by_name),
     };
