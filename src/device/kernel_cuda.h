@@ -50,9 +50,10 @@ K_FN void k_sync_block(const struct k_grid *grid)
 
 /* Bulk copies from the block's shared memory, two halves by turns: lane 0 hands them over and waits
  * for them. What the lanes have stored in shared memory has to be fenced from this proxy to the
- * copy unit's before lane 0 is told; what the copies have stored is visible to lane 0 once its wait
- * has ended (PTX ISA, cp.async.bulk.wait_group without .read), and so to who acquires what lane 0
- * releases after that. */
+ * copy unit's before lane 0 is told; so has what the receiver has read of its landing before it
+ * said, and lane 0 acquired, that this is free. What the copies have stored is visible to lane 0
+ * once its wait has ended (PTX ISA, cp.async.bulk.wait_group without .read), and so to who acquires
+ * what lane 0 releases after that. */
 #define K_BLOCK_LANES(grid)             blockDim.x
 #define K_TILE(grid, type, name, count) __shared__ __align__(16) type name[2][count]
 /* Before the block's tile of that number, from 0, is filled: the last but one has been read. */
@@ -71,7 +72,8 @@ K_FN void k_tile_send(const struct k_grid *grid, void *to, const void *half, uin
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     if (threadIdx.x == 0)
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n\t"
+        asm volatile("fence.proxy.async.global;\n\t"
+                     "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n\t"
                      "cp.async.bulk.commit_group;" ::"l"(to),
                      "r"((uint32_t)__cvta_generic_to_shared(half)), "r"(bytes)
                      : "memory");
