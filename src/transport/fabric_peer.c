@@ -143,7 +143,8 @@ void fabric_peer_lose(struct fabric_net *net, int rank, const char *why)
 static bool may_still_arrive(struct fabric_net *net, struct fabric_peer *peer)
 {
     const struct rank_record *record = leat_rank_record(net->job, peer->rank);
-    if (peer->state != FABRIC_PEER_MET || peer->bye || record->failed != RANK_UNHARMED)
+    if (peer->state != FABRIC_PEER_MET || peer->bye || record->failed != RANK_UNHARMED ||
+        leat_rank_died(net->job, peer->rank))
         return false;
     if (!peer->gone_ns)
         peer->gone_ns = net->now_ns;
