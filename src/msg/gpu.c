@@ -57,10 +57,12 @@ void msg_gpu_close(struct msg_engine *engine)
         msg_gpu_settle(gpu);
         if (gpu->started != gpu->passed)
             gpu->ops->passed(gpu->lane, gpu->started % MARKS, true);
-        msg_gpu_area_free(gpu);
         msg_gpu_share_close(gpu);
         gpu->ops->close(gpu->lane);
     }
+    // A rank that only receives into the host's memory has no lane, but these.
+    msg_gpu_area_free(gpu);
+    msg_gpu_far_close(gpu);
     if (gpu->lent)
         gpu->device->ops->region_free(gpu->device, gpu->lent);
     free_bounce(gpu);

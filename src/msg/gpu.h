@@ -27,6 +27,7 @@
 #define MSG_GPU_LEAST (112 << 10)
 
 struct gpu_table;
+struct msg_gpu_far;
 struct msg_gpu_views;
 
 struct msg_gpu {
@@ -56,6 +57,8 @@ struct msg_gpu {
     struct gpu_table *table;
     struct msg_token table_token;
     struct msg_gpu_views *views;
+
+    struct msg_gpu_far *far; /* gpu_far.c's, made at its first message */
 
     /* gpu_pipe.c's. */
     void *area; /* this rank's, made at the first message that needs it */
@@ -158,6 +161,20 @@ void msg_gpu_offered(struct msg_engine *engine, uint32_t peer, struct msg_reques
 bool msg_gpu_busy(const struct msg_request *request);
 void msg_gpu_drop(struct msg_engine *engine, struct msg_request *request);
 void msg_gpu_area_free(struct msg_gpu *gpu);
+
+/* ---- gpu_far.c: the same between hosts ---- */
+/* Bytes of the pieces in which this rank could stage a send for its peer; 0: it cannot. */
+uint64_t msg_gpu_far_piece(struct msg_engine *engine, const struct msg_request *request);
+/* Whether what was announced can be read in pieces. */
+bool msg_gpu_far_reaches(struct msg_engine *engine, const struct msg_request *request);
+void msg_gpu_far_want(struct msg_engine *engine, struct msg_request *request);
+void msg_gpu_pull(struct msg_engine *engine, struct msg_request *request);
+void msg_gpu_push(struct msg_engine *engine, struct msg_request *request);
+void msg_gpu_far_offered(struct msg_engine *engine, uint32_t peer, struct msg_request *request,
+                         const struct msg_packet *packet);
+/* A send does not need its staging any more. */
+void msg_gpu_far_give(struct msg_request *request);
+void msg_gpu_far_close(struct msg_gpu *gpu);
 
 /* ---- gpu_share.c ---- */
 /* Names memory of this rank's to another process of the host; false: that cannot be. */

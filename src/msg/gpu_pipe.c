@@ -9,30 +9,19 @@
 // Advantage: several copies are under way at each side, memory is bounded, and nobody waits.
 // Disadvantage: every byte crosses the host's memory twice.
 //
-// Between hosts messages take the pipes of all others (pipe.c), through the bounce buffer.
+// Between hosts see gpu_far.c.
 
-#include "msg/gpu.h"
+#include "msg/gpu_pipe.h"
 
 #include "core/job.h"
-#include "msg/rendezvous.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define FRAGMENTS     8
-#define LINE          64
-#define PAGE          4096
-#define FRAGMENT_MOST (256 << 10)
-#define FAILED        (UINT64_C(1) << 63) // in a fragment's flag: the sender could not fill it
-
-struct msg_gpu_pipe {
-    uint64_t emptied; // fragments
-    uint8_t line[LINE - 8];
-    struct {
-        uint64_t flag;
-        uint8_t line[LINE - 8];
-    } fragment[FRAGMENTS];
-};
+#define FRAGMENTS     MSG_GPU_FRAGMENTS
+#define PAGE          MSG_GPU_PAGE
+#define FRAGMENT_MOST MSG_GPU_FRAGMENT_MOST
+#define FAILED        MSG_GPU_FAILED
 
 _Static_assert(MSG_GPU_PIPES * sizeof(struct msg_gpu_pipe) <= PAGE, "the heads are on one page");
 _Static_assert(sizeof(((struct msg_request *)0)->ticket) == FRAGMENTS * sizeof(uint16_t),
@@ -50,7 +39,7 @@ static uint8_t *area_begin(void *area)
     return (uint8_t *)(((uintptr_t)area + PAGE - 1) / PAGE * PAGE);
 }
 
-static uint8_t *fragment_at(void *head, uint64_t size, uint64_t number)
+uint8_t *msg_gpu_fragment(void *head, uint64_t size, uint64_t number)
 {
     uint8_t *begin = (uint8_t *)((uintptr_t)head / PAGE * PAGE);
     uint64_t index = (uint64_t)((uint8_t *)head - begin) / sizeof(struct msg_gpu_pipe);
@@ -71,7 +60,7 @@ struct msg_token msg_gpu_token(struct msg_engine *engine, const struct msg_reque
         return token;
     return (struct msg_token){{UINT64_MAX - 1,
                                reached ? (uint64_t)(uintptr_t)request->data.address : 0,
-                               request->data.bytes}};
+                               msg_gpu_far_piece(engine, request)}};
 }
 
 // Where the sender's memory is for copies of this rank's GPU.
@@ -96,6 +85,8 @@ bool msg_gpu_choose(struct msg_engine *engine, struct msg_request *request)
         msg_add(&engine->counts.gpu_direct, 1);
     } else if (engine->gpu && msg_maps(engine, request->peer)) {
         request->mode = MODE_GPU_WANT;
+    } else if (msg_gpu_far_reaches(engine, request)) {
+        request->mode = MODE_GPU_FAR_WANT;
     }
     return true;
 }
@@ -194,23 +185,30 @@ static bool offer(struct msg_engine *engine, struct msg_request *request)
     return msg_control(engine, msg_peer_find(engine, request->peer), &packet, sizeof tokens);
 }
 
+int msg_gpu_pipe_take(struct msg_engine *engine, struct msg_request *request)
+{
+    struct msg_gpu *gpu = engine->gpu;
+    if (!make_area(engine))
+        return -ENOBUFS;
+    uint32_t index = (uint32_t)__builtin_ctz(~gpu->area_taken);
+    if (index >= MSG_GPU_PIPES)
+        return 0; // one that is open ends
+    gpu->area_taken |= 1u << index;
+    struct msg_gpu_pipe *pipe = (struct msg_gpu_pipe *)(void *)area_begin(gpu->area) + index;
+    memset(pipe, 0, sizeof *pipe);
+    request->near = pipe;
+    request->produced = 0;
+    return 1;
+}
+
 void msg_gpu_want_pipe(struct msg_engine *engine, struct msg_request *request)
 {
     struct msg_gpu *gpu = engine->gpu;
-    if (!request->near) {
-        if (!make_area(engine)) {
-            request->mode = MODE_WANT_PIPE; // slower, and in smaller memory
-            return;
-        }
-        uint32_t index = (uint32_t)__builtin_ctz(~gpu->area_taken);
-        if (index >= MSG_GPU_PIPES)
-            return; // one that is open ends
-        gpu->area_taken |= 1u << index;
-        struct msg_gpu_pipe *pipe = (struct msg_gpu_pipe *)(void *)area_begin(gpu->area) + index;
-        memset(pipe, 0, sizeof *pipe);
-        request->near = pipe;
-        request->produced = 0;
-    }
+    int taken = request->near ? 1 : msg_gpu_pipe_take(engine, request);
+    if (taken < 0)
+        request->mode = MODE_WANT_PIPE; // slower, and in smaller memory
+    if (taken <= 0)
+        return;
     if (!offer(engine, request))
         return;
     request->stamp = gpu->fragment_bytes;
@@ -220,21 +218,19 @@ void msg_gpu_want_pipe(struct msg_engine *engine, struct msg_request *request)
     engine->events++;
 }
 
-static void give_pipe(struct msg_gpu *gpu, struct msg_request *request)
+uint32_t msg_gpu_pipe_index(const struct msg_gpu *gpu, const struct msg_request *request)
 {
-    struct msg_gpu_pipe *first = (struct msg_gpu_pipe *)(void *)area_begin(gpu->area);
-    gpu->area_taken &= ~(1u << ((struct msg_gpu_pipe *)request->near - first));
+    const struct msg_gpu_pipe *first = (const struct msg_gpu_pipe *)(void *)area_begin(gpu->area);
+    return (uint32_t)((const struct msg_gpu_pipe *)request->near - first);
+}
+
+void msg_gpu_pipe_give(struct msg_gpu *gpu, struct msg_request *request)
+{
+    gpu->area_taken &= ~(1u << msg_gpu_pipe_index(gpu, request));
     request->near = NULL;
 }
 
-// Fragments whose copies were started; all but the last one are full.
-static uint64_t started(const struct msg_request *request)
-{
-    return (request->done + request->stamp - 1) / request->stamp;
-}
-
-// Whether the oldest copy is over; notes its error.
-static bool over(struct msg_engine *engine, struct msg_request *request)
+bool msg_gpu_piece_over(struct msg_engine *engine, struct msg_request *request)
 {
     if (!request->gpu)
         return true;
@@ -245,25 +241,25 @@ static bool over(struct msg_engine *engine, struct msg_request *request)
     return passed != 0;
 }
 
-// Begins a copy of [done, done + bytes) to or from a fragment. False: not now.
-static bool start_copy(struct msg_engine *engine, struct msg_request *request, uint8_t *fragment,
-                       uint64_t bytes, bool out)
+bool msg_gpu_piece_start(struct msg_engine *engine, struct msg_request *request, uint8_t *fragment,
+                         uint64_t number, bool out)
 {
     struct msg_gpu *gpu = engine->gpu;
-    uint16_t *ticket = &request->ticket[started(request) % FRAGMENTS];
-    char *at = (char *)request->data.address + request->done;
+    uint16_t *ticket = &request->ticket[number % FRAGMENTS];
+    uint64_t offset = number * request->stamp, bytes = msg_gpu_piece_bytes(request, number);
+    char *at = (char *)request->data.address + offset;
     int error = 0;
     if (!request->gpu && out)
-        msg_layout_write(&request->data, request->done, fragment, bytes);
+        msg_layout_write(&request->data, offset, fragment, bytes);
     else if (!request->gpu)
-        msg_layout_read(&request->data, request->done, fragment, bytes);
+        msg_layout_read(&request->data, offset, fragment, bytes);
     if (!request->gpu)
         return true;
     *ticket = gpu->passed; // for what is over at once
     if (request->data.layout && out)
-        msg_gpu_write(gpu, &request->data, request->done, fragment, bytes);
+        msg_gpu_write(gpu, &request->data, offset, fragment, bytes);
     else if (request->data.layout)
-        error = msg_gpu_read(gpu, &request->data, request->done, fragment, bytes);
+        error = msg_gpu_read(gpu, &request->data, offset, fragment, bytes);
     else if (out)
         error = msg_gpu_start(gpu, at, fragment, bytes, ticket);
     else
@@ -275,27 +271,33 @@ static bool start_copy(struct msg_engine *engine, struct msg_request *request, u
     return true;
 }
 
+void msg_gpu_piece_failed(struct msg_engine *engine, struct msg_request *request)
+{
+    if (request->status.error)
+        return;
+    leat_fail(-EIO, "the GPU of rank %d could not copy the message out", (int)request->peer);
+    request->status.error = msg_gpu_note(engine->gpu, -EIO);
+}
+
 static bool step_out(struct msg_engine *engine, struct msg_request *request)
 {
     struct msg_gpu_pipe *pipe = request->near;
-    uint64_t number = started(request), left = msg_wanted(request) - request->done;
+    uint64_t number = msg_gpu_begun(request), left = msg_wanted(request) - request->done;
     if (!left || number - request->produced >= FRAGMENTS)
         return false;
     uint64_t flag = __atomic_load_n(&pipe->fragment[number % FRAGMENTS].flag, __ATOMIC_ACQUIRE);
     if ((flag & ~FAILED) != number + 1)
         return false;
-    if (flag & FAILED && !request->status.error) {
-        leat_fail(-EIO, "the GPU of rank %d could not copy the message out", (int)request->peer);
-        request->status.error = msg_gpu_note(engine->gpu, -EIO);
-    }
-    uint64_t bytes = left < request->stamp ? left : request->stamp;
-    if (!start_copy(engine, request, fragment_at(pipe, request->stamp, number), bytes, true))
+    if (flag & FAILED)
+        msg_gpu_piece_failed(engine, request);
+    uint8_t *fragment = msg_gpu_fragment(pipe, request->stamp, number);
+    if (!msg_gpu_piece_start(engine, request, fragment, number, true))
         return false;
-    request->done += bytes;
+    request->done += msg_gpu_piece_bytes(request, number);
     return true;
 }
 
-static bool was_lost(struct msg_engine *engine, const struct msg_request *request)
+bool msg_gpu_was_lost(struct msg_engine *engine, const struct msg_request *request)
 {
     return request->status.error && msg_rank_is_lost(engine, request->peer);
 }
@@ -307,20 +309,20 @@ void msg_gpu_step_pipe(struct msg_engine *engine, struct msg_request *request)
     bool any = false;
     for (;;) {
         bool some = false;
-        while (request->produced < started(request) && over(engine, request)) {
+        while (request->produced < msg_gpu_begun(request) && msg_gpu_piece_over(engine, request)) {
             request->produced++;
             __atomic_store_n(&pipe->emptied, request->produced, __ATOMIC_RELEASE);
             some = any = true;
         }
-        while (!was_lost(engine, request) && step_out(engine, request))
+        while (!msg_gpu_was_lost(engine, request) && step_out(engine, request))
             some = true;
         engine->events += some;
         if (!some || request->gpu)
             break;
     }
-    bool ended = request->done == msg_wanted(request) || was_lost(engine, request);
-    if (ended && request->produced == started(request)) {
-        give_pipe(engine->gpu, request);
+    bool ended = request->done == msg_wanted(request) || msg_gpu_was_lost(engine, request);
+    if (ended && request->produced == msg_gpu_begun(request)) {
+        msg_gpu_pipe_give(engine->gpu, request);
         msg_rendezvous_received(engine, request);
     } else if (any) {
         msg_poke(engine, request->peer);
@@ -384,13 +386,13 @@ void msg_gpu_offered(struct msg_engine *engine, uint32_t peer, struct msg_reques
 static bool step_in(struct msg_engine *engine, struct msg_request *request)
 {
     struct msg_gpu_pipe *pipe = request->far;
-    uint64_t number = started(request), left = request->total - request->done;
+    uint64_t number = msg_gpu_begun(request), left = request->total - request->done;
     if (!left || number - __atomic_load_n(&pipe->emptied, __ATOMIC_ACQUIRE) >= FRAGMENTS)
         return false;
-    uint64_t bytes = left < request->stamp ? left : request->stamp;
-    if (!start_copy(engine, request, fragment_at(pipe, request->stamp, number), bytes, false))
+    uint8_t *fragment = msg_gpu_fragment(pipe, request->stamp, number);
+    if (!msg_gpu_piece_start(engine, request, fragment, number, false))
         return false;
-    request->done += bytes;
+    request->done += msg_gpu_piece_bytes(request, number);
     return true;
 }
 
@@ -407,19 +409,19 @@ void msg_gpu_fill(struct msg_engine *engine, struct msg_request *request)
     bool any = false, some = true;
     while (some) {
         some = false;
-        while (request->produced < started(request) && over(engine, request)) {
+        while (request->produced < msg_gpu_begun(request) && msg_gpu_piece_over(engine, request)) {
             publish(request);
             some = any = true;
         }
-        while (!was_lost(engine, request) && step_in(engine, request))
+        while (!msg_gpu_was_lost(engine, request) && step_in(engine, request))
             some = true;
         engine->events += some;
         some = some && !request->gpu;
     }
     if (any)
         msg_poke(engine, request->peer);
-    bool ended = request->done == request->total || was_lost(engine, request);
-    if (!ended || request->produced < started(request))
+    bool ended = request->done == request->total || msg_gpu_was_lost(engine, request);
+    if (!ended || request->produced < msg_gpu_begun(request))
         return;
     int error = request->status.error;
     if (!error)
@@ -435,13 +437,17 @@ bool msg_gpu_busy(const struct msg_request *request)
 {
     if (request->mode == MODE_GPU_COPY)
         return request->found;
-    return (request->mode == MODE_GPU_PIPE || request->mode == MODE_GPU_FILL) && request->gpu &&
-           request->produced < started(request);
+    if (request->mode == MODE_GPU_PULL)
+        return request->produced < msg_gpu_begun(request);
+    return (request->mode == MODE_GPU_PIPE || request->mode == MODE_GPU_FILL ||
+            request->mode == MODE_GPU_PUSH) &&
+           request->gpu && request->produced < msg_gpu_begun(request);
 }
 
 void msg_gpu_drop(struct msg_engine *engine, struct msg_request *request)
 {
-    bool pipe = request->mode == MODE_GPU_WANT || request->mode == MODE_GPU_PIPE;
-    if (pipe && request->near)
-        give_pipe(engine->gpu, request);
+    if (request->mode == MODE_GPU_PUSH)
+        msg_gpu_far_give(request);
+    else if (request->mode != MODE_GPU_COPY && request->near)
+        msg_gpu_pipe_give(engine->gpu, request);
 }

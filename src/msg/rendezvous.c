@@ -289,6 +289,15 @@ static void step(struct msg_engine *engine, struct msg_request *request)
     case MODE_GPU_FILL:
         msg_gpu_fill(engine, request);
         break;
+    case MODE_GPU_FAR_WANT:
+        msg_gpu_far_want(engine, request);
+        break;
+    case MODE_GPU_PULL:
+        msg_gpu_pull(engine, request);
+        break;
+    case MODE_GPU_PUSH:
+        msg_gpu_push(engine, request);
+        break;
     default:
         break;
     }
@@ -333,6 +342,8 @@ void msg_rendezvous_clear(struct msg_engine *engine, uint32_t peer, const struct
         return;
     if (packet->header.bytes > request->data.bytes)
         msg_peer_nonsense(engine, peer, &packet->header, "it wants more than the message has");
+    else if (packet->header.flags & WIRE_FAR)
+        msg_gpu_far_offered(engine, peer, request, packet);
     else if (packet->header.flags & WIRE_STAGED)
         msg_gpu_offered(engine, peer, request, packet);
     else if (packet->header.flags & WIRE_PIPE)
@@ -348,6 +359,10 @@ void msg_rendezvous_finish(struct msg_engine *engine, uint32_t peer,
                                                      msg_peer_at(engine, peer)->rank, REQUEST_SEND);
     if (!request || request->state != STATE_RENDEZVOUS)
         return;
+    if (request->mode == MODE_GPU_PUSH) {
+        request->found = 1; // copies may be under way
+        return;
+    }
     if (request->mode != MODE_NONE)
         msg_rendezvous_leave(engine, request);
     msg_unannounce(engine, request);
@@ -357,6 +372,8 @@ void msg_rendezvous_finish(struct msg_engine *engine, uint32_t peer,
 void msg_rendezvous_drop(struct msg_engine *engine, struct msg_request *request)
 {
     if (request->kind == REQUEST_SEND) {
+        if (request->mode == MODE_GPU_PUSH)
+            msg_gpu_drop(engine, request);
         if (request->mode != MODE_NONE)
             msg_rendezvous_leave(engine, request);
         msg_unannounce(engine, request);

@@ -13,19 +13,22 @@
 
 enum msg_mode {
     MODE_NONE,
-    MODE_COPY,      /* receive: chunks from mapped memory (request->far) */
-    MODE_GET,       /* receive: chunks by the network's bulk_get */
-    MODE_SHARE,     /* receive: as one of the two, while the sender helps */
-    MODE_WANT_PIPE, /* receive: there was no memory for a pipe yet, or no room for CLEAR */
-    MODE_PIPE,      /* receive: from the pipe (request->near) */
-    MODE_DONE,      /* receive: FINISH has to be sent */
-    MODE_HELP,      /* send: chunks from the back */
-    MODE_FILL,      /* send: into the pipe (request->far, or by put) */
-    MODE_PUT,       /* send: written to the ring; the network still reads the bytes */
-    MODE_GPU_COPY,  /* receive: one copy from GPU to GPU (gpu_pipe.c) */
-    MODE_GPU_WANT,  /* receive: there was no staging pipe yet, or no room for CLEAR */
-    MODE_GPU_PIPE,  /* receive: from a staging pipe */
-    MODE_GPU_FILL   /* send: into it */
+    MODE_COPY,         /* receive: chunks from mapped memory (request->far) */
+    MODE_GET,          /* receive: chunks by the network's bulk_get */
+    MODE_SHARE,        /* receive: as one of the two, while the sender helps */
+    MODE_WANT_PIPE,    /* receive: there was no memory for a pipe yet, or no room for CLEAR */
+    MODE_PIPE,         /* receive: from the pipe (request->near) */
+    MODE_DONE,         /* receive: FINISH has to be sent */
+    MODE_HELP,         /* send: chunks from the back */
+    MODE_FILL,         /* send: into the pipe (request->far, or by put) */
+    MODE_PUT,          /* send: written to the ring; the network still reads the bytes */
+    MODE_GPU_COPY,     /* receive: one copy from GPU to GPU (gpu_pipe.c) */
+    MODE_GPU_WANT,     /* receive: there was no staging pipe yet, or no room for CLEAR */
+    MODE_GPU_PIPE,     /* receive: from a staging pipe */
+    MODE_GPU_FILL,     /* send: into it */
+    MODE_GPU_FAR_WANT, /* receive: as MODE_GPU_WANT, from another host (gpu_far.c) */
+    MODE_GPU_PULL,     /* receive: pieces by bulk_get, through a staging pipe */
+    MODE_GPU_PUSH      /* send: into own staging, until FINISH */
 };
 
 /* Bytes that the receive takes; a truncated message is not moved as a whole. */

@@ -59,7 +59,9 @@ enum msg_wire_flags {
     WIRE_BULK = 2,        /* ring: the payload is in the bulk area; its offset is the payload */
     WIRE_LEFT = 8,        /* BROKEN: see there */
     WIRE_PIPE = 4,        /* CLEAR: token is a pipe, not the receive's memory */
-    WIRE_STAGED = 16 /* so, of pinned fragments: `sequence` bytes each, `tag` says which pipe */
+    WIRE_STAGED = 16, /* so, of pinned fragments: `sequence` bytes each, `tag` says which pipe */
+    WIRE_FAR = 32 /* so, but the receiver reads the fragments: `context` bytes each, `sequence` were
+                     read, `tag` is the offset of the pipe's head in the token's memory */
 };
 
 struct msg_header {
