@@ -381,12 +381,18 @@ static bool say_bye(struct fabric_net *net, struct fabric_peer *peer)
     return fabric_slot_send(net, peer, slot, true) != -EAGAIN;
 }
 
+// Whether the peer still listens: neither has it said good-bye itself, nor has it died.
+static bool listens(const struct fabric_net *net, const struct fabric_peer *peer)
+{
+    return peer->rank >= 0 && peer->state == FABRIC_PEER_MET && !peer->bye &&
+           !leat_rank_died(net->job, peer->rank);
+}
+
 // Whether somebody who is still there has to hear something.
 static bool still_talking(const struct fabric_net *net)
 {
     for (uint32_t i = 0; i < net->peer_places; i++)
-        if (net->peers[i].rank >= 0 && net->peers[i].state == FABRIC_PEER_MET &&
-            net->peers[i].sending)
+        if (net->peers[i].sending && listens(net, &net->peers[i]))
             return true;
     return false;
 }
@@ -396,8 +402,8 @@ static void farewell(struct fabric_net *net)
     uint64_t end_ns = leat_now_ns() + FABRIC_FAREWELL_NS;
     // A message that arrives meanwhile may make the table grow, so nobody is held on to.
     for (uint32_t i = 0; i < net->peer_places; i++)
-        while (net->peers[i].rank >= 0 && net->peers[i].state == FABRIC_PEER_MET &&
-               !say_bye(net, &net->peers[i]) && leat_now_ns() < end_ns)
+        while (listens(net, &net->peers[i]) && !say_bye(net, &net->peers[i]) &&
+               leat_now_ns() < end_ns)
             fabric_slots_progress(net);
     while (still_talking(net) && leat_now_ns() < end_ns) {
         fabric_slots_progress(net);
