@@ -4,10 +4,11 @@
 // Algorithm: two ranks, threads of this process or, under `leat run -n 2`, processes, send a buffer
 // of a GPU to and fro; between slices of that rank 0 copies as many bytes by itself, from GPU to
 // GPU, waiting for each copy. Both kinds of slices take turns, and the medians are told, with the
-// quarters around them; with "staged" rank 1 keeps its in memory of the host. Each message's first
-// and last bytes are stamped and looked at. Then allreduce. Advantage: what is beyond the copy
-// shows, on a machine whose clock rates change. Disadvantage: the bare copy waits for nobody, as no
-// message can.
+// quarters around them; with "staged" rank 1 keeps its in memory of the host, with "host" both do,
+// which is what a network by itself gives (LEAT_PATHS=require:fabric). Each message's first and
+// last bytes are stamped and looked at. Then allreduce, but for these two and "short", which stops
+// at 16 MiB. Advantage: what is beyond the copy shows, on a machine whose clock rates change.
+// Disadvantage: the bare copy waits for nobody, as no message can.
 
 #include <leat/device.h>
 #include <leat/msg.h>
@@ -29,7 +30,8 @@ struct rank {
     int rank, rank_count;
     char *out, *in;
     char *other_out, *other_in; /* rank 0's, for bare copies */
-    int staged;                 /* messages only, between a GPU and the host */
+    int alone;                  /* messages only */
+    uint64_t most;              /* bytes */
     int host;                   /* they are in memory of the host */
     int failed;
 };
@@ -120,7 +122,7 @@ static void messages(struct rank *self, cudaStream_t stream)
 {
     if (self->rank == 0)
         printf("      bytes   leat_us  (quarters)        GB/s   copy_us    GB/s  copy/leat\n");
-    for (uint64_t bytes = 8; bytes <= MOST && !self->failed; bytes *= bytes < 4096 ? 8 : 4) {
+    for (uint64_t bytes = 8; bytes <= self->most && !self->failed; bytes *= bytes < 4096 ? 8 : 4) {
         double leat[SLICES], copy[SLICES];
         int count = bytes < (1 << 20) ? 50 : bytes < (16 << 20) ? 20 : 5;
         stamp(self, self->out, bytes, (unsigned char)(bytes % 251 + 1));
@@ -204,7 +206,7 @@ static void *run(void *argument)
     }
     if (fine(self, leat_comm_split(self->job, NULL, &self->comm), "communicator"))
         messages(self, stream);
-    if (!self->failed && !self->staged)
+    if (!self->failed && !self->alone)
         reductions(self);
     if (!self->failed && !leat_stats_read(self->job, LEAT_ALL_PEERS, &stats))
         printf("rank %d on %s: %llu small, %llu direct, %llu staged\n", self->rank, device.name,
@@ -218,10 +220,12 @@ int main(int argc, char **argv)
     struct rank ranks[2] = {{0}};
     leat_job *jobs[2];
     pthread_t threads[2];
-    int threaded = 0, staged = 0;
+    int threaded = 0, staged = 0, host = 0, brief = 0;
     for (int i = 1; i < argc; i++) {
         threaded |= !strcmp(argv[i], "threads");
         staged |= !strcmp(argv[i], "staged");
+        host |= !strcmp(argv[i], "host");
+        brief |= !strcmp(argv[i], "short");
     }
     int count = threaded ? 2 : 1;
     leat_options options = {
@@ -240,8 +244,9 @@ int main(int argc, char **argv)
         ranks[i] = (struct rank){.job = jobs[i],
                                  .rank = info.rank,
                                  .rank_count = info.rank_count,
-                                 .staged = staged,
-                                 .host = staged && info.rank == 1};
+                                 .alone = staged || host || brief,
+                                 .most = brief ? UINT64_C(1) << 24 : MOST,
+                                 .host = host || (staged && info.rank == 1)};
         if (pthread_create(&threads[i], NULL, run, &ranks[i]))
             return 1;
     }

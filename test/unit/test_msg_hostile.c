@@ -243,6 +243,10 @@ static void test_clearances_that_cannot_be(void **state)
         {"a line of no generation", {.bytes = 16384}, 0, "no line"},
         {"lines of nobody", {.bytes = 16384, .sequence = 1}, 1, "names no memory"},
         {"a pipe of nobody", {.bytes = 16384, .flags = WIRE_PIPE}, 1, "names no memory"},
+        {"a pipe for what no GPU has",
+         {.bytes = 16384, .flags = WIRE_PIPE | WIRE_FAR, .context = 4096},
+         1,
+         "for a GPU's pieces"},
     };
     for (size_t i = 0; i < sizeof clears / sizeof *clears; i++) {
         struct stage stage;
