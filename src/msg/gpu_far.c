@@ -20,12 +20,11 @@
 #include "msg/gpu_pipe.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #define STAGINGS      2
 #define PAGE          MSG_GPU_PAGE
-#define FRAGMENTS     MSG_GPU_FRAGMENTS
+#define FRAGMENTS     MSG_PIPE_FRAGMENTS
 #define STAGING_LEAST (1 << 20) // of the pool, so that pipes (pipe.c) have room beside it
 
 struct gpu_staging {
@@ -192,10 +191,10 @@ void msg_gpu_far_want(struct msg_engine *engine, struct msg_request *request)
 
 // Where the next piece is at the sender; false: it is not there yet.
 static bool find_piece(struct msg_engine *engine, struct msg_request *request, uint64_t number,
-                       struct msg_gpu_place *place)
+                       struct msg_pipe_place *place)
 {
-    const struct msg_gpu_pipe *pipe = request->near;
-    *place = (struct msg_gpu_place){request->token, number * request->stamp};
+    const struct msg_pipe_head *pipe = request->near;
+    *place = (struct msg_pipe_place){request->token, number * request->stamp};
     if (!msg_gpu_is_token(&request->token))
         return true;
     uint64_t at = number % FRAGMENTS;
@@ -212,7 +211,7 @@ static bool find_piece(struct msg_engine *engine, struct msg_request *request, u
 static bool get_next(struct msg_engine *engine, struct msg_request *request, struct gpu_pull *pull)
 {
     uint64_t number = msg_gpu_begun(request);
-    struct msg_gpu_place place;
+    struct msg_pipe_place place;
     if (request->done == msg_wanted(request) || number - request->produced >= FRAGMENTS ||
         !find_piece(engine, request, number, &place))
         return false;
@@ -363,9 +362,8 @@ static bool publish(struct msg_engine *engine, const struct msg_request *request
     const struct gpu_staging *staging = request->far;
     uint64_t number = request->produced, at = number % FRAGMENTS;
     uint64_t flag = (number + 1) | (request->status.error ? MSG_GPU_FAILED : 0);
-    struct msg_gpu_place place = {gpu->far->token, staging_offset(gpu, staging, number)};
-    uint64_t line = request->remote + offsetof(struct msg_gpu_pipe, fragment) +
-                    at * sizeof(((struct msg_gpu_pipe *)0)->fragment[0]);
+    struct msg_pipe_place place = {gpu->far->token, staging_offset(gpu, staging, number)};
+    uint64_t line = request->remote + msg_pipe_line(at);
     struct msg_piece pieces[2] = {{&place, line + sizeof flag, sizeof place},
                                   {&flag, line, sizeof flag}};
     return msg_put(engine, request->peer, &staging->head, pieces, 2);

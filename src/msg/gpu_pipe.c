@@ -18,12 +18,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define FRAGMENTS     MSG_GPU_FRAGMENTS
+#define FRAGMENTS     MSG_PIPE_FRAGMENTS
 #define PAGE          MSG_GPU_PAGE
 #define FRAGMENT_MOST MSG_GPU_FRAGMENT_MOST
 #define FAILED        MSG_GPU_FAILED
 
-_Static_assert(MSG_GPU_PIPES * sizeof(struct msg_gpu_pipe) <= PAGE, "the heads are on one page");
+_Static_assert(MSG_GPU_PIPES * sizeof(struct msg_pipe_head) <= PAGE, "the heads are on one page");
 _Static_assert(sizeof(((struct msg_request *)0)->ticket) == FRAGMENTS * sizeof(uint16_t),
                "a ticket a fragment");
 
@@ -42,7 +42,7 @@ static uint8_t *area_begin(void *area)
 uint8_t *msg_gpu_fragment(void *head, uint64_t size, uint64_t number)
 {
     uint8_t *begin = (uint8_t *)((uintptr_t)head / PAGE * PAGE);
-    uint64_t index = (uint64_t)((uint8_t *)head - begin) / sizeof(struct msg_gpu_pipe);
+    uint64_t index = (uint64_t)((uint8_t *)head - begin) / sizeof(struct msg_pipe_head);
     return begin + PAGE + (index * FRAGMENTS + number % FRAGMENTS) * size;
 }
 
@@ -178,7 +178,7 @@ static bool offer(struct msg_engine *engine, struct msg_request *request)
     packet.header = (struct msg_header){.kind = WIRE_CLEAR,
                                         .flags = WIRE_PIPE | WIRE_STAGED,
                                         .handle = request->remote,
-                                        .tag = (int32_t)(place / sizeof(struct msg_gpu_pipe)),
+                                        .tag = (int32_t)(place / sizeof(struct msg_pipe_head)),
                                         .bytes = msg_wanted(request),
                                         .sequence = (uint32_t)gpu->fragment_bytes};
     memcpy(packet.payload, tokens, sizeof tokens);
@@ -194,7 +194,7 @@ int msg_gpu_pipe_take(struct msg_engine *engine, struct msg_request *request)
     if (index >= MSG_GPU_PIPES)
         return 0; // one that is open ends
     gpu->area_taken |= 1u << index;
-    struct msg_gpu_pipe *pipe = (struct msg_gpu_pipe *)(void *)area_begin(gpu->area) + index;
+    struct msg_pipe_head *pipe = (struct msg_pipe_head *)(void *)area_begin(gpu->area) + index;
     memset(pipe, 0, sizeof *pipe);
     request->near = pipe;
     request->produced = 0;
@@ -220,8 +220,8 @@ void msg_gpu_want_pipe(struct msg_engine *engine, struct msg_request *request)
 
 uint32_t msg_gpu_pipe_index(const struct msg_gpu *gpu, const struct msg_request *request)
 {
-    const struct msg_gpu_pipe *first = (const struct msg_gpu_pipe *)(void *)area_begin(gpu->area);
-    return (uint32_t)((const struct msg_gpu_pipe *)request->near - first);
+    const struct msg_pipe_head *first = (const struct msg_pipe_head *)(void *)area_begin(gpu->area);
+    return (uint32_t)((const struct msg_pipe_head *)request->near - first);
 }
 
 void msg_gpu_pipe_give(struct msg_gpu *gpu, struct msg_request *request)
@@ -281,7 +281,7 @@ void msg_gpu_piece_failed(struct msg_engine *engine, struct msg_request *request
 
 static bool step_out(struct msg_engine *engine, struct msg_request *request)
 {
-    struct msg_gpu_pipe *pipe = request->near;
+    struct msg_pipe_head *pipe = request->near;
     uint64_t number = msg_gpu_begun(request), left = msg_wanted(request) - request->done;
     if (!left || number - request->produced >= FRAGMENTS)
         return false;
@@ -305,7 +305,7 @@ bool msg_gpu_was_lost(struct msg_engine *engine, const struct msg_request *reque
 // `produced` counts the fragments that were given back.
 void msg_gpu_step_pipe(struct msg_engine *engine, struct msg_request *request)
 {
-    struct msg_gpu_pipe *pipe = request->near;
+    struct msg_pipe_head *pipe = request->near;
     bool any = false;
     for (;;) {
         bool some = false;
@@ -375,7 +375,7 @@ void msg_gpu_offered(struct msg_engine *engine, uint32_t peer, struct msg_reques
         return;
     if (request->gpu && !request->data.layout)
         pin_far(engine->gpu, area, fragment);
-    request->far = (struct msg_gpu_pipe *)(void *)area_begin(area) + packet->header.tag;
+    request->far = (struct msg_pipe_head *)(void *)area_begin(area) + packet->header.tag;
     request->stamp = fragment;
     request->total = packet->header.bytes;
     request->done = request->produced = 0;
@@ -385,7 +385,7 @@ void msg_gpu_offered(struct msg_engine *engine, uint32_t peer, struct msg_reques
 
 static bool step_in(struct msg_engine *engine, struct msg_request *request)
 {
-    struct msg_gpu_pipe *pipe = request->far;
+    struct msg_pipe_head *pipe = request->far;
     uint64_t number = msg_gpu_begun(request), left = request->total - request->done;
     if (!left || number - __atomic_load_n(&pipe->emptied, __ATOMIC_ACQUIRE) >= FRAGMENTS)
         return false;
@@ -398,7 +398,7 @@ static bool step_in(struct msg_engine *engine, struct msg_request *request)
 
 static void publish(struct msg_request *request)
 {
-    struct msg_gpu_pipe *pipe = request->far;
+    struct msg_pipe_head *pipe = request->far;
     uint64_t flag = (request->produced + 1) | (request->status.error ? FAILED : 0);
     __atomic_store_n(&pipe->fragment[request->produced % FRAGMENTS].flag, flag, __ATOMIC_RELEASE);
     request->produced++;

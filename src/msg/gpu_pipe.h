@@ -3,7 +3,7 @@
  * A staging pipe as both of its users see it: gpu_pipe.c on one host, gpu_far.c between hosts.
  *
  * Its head and fragments lie in the receiver's area. Pieces of a message are numbered from 0; piece
- * n passes through fragment n % MSG_GPU_FRAGMENTS, and all but the last have request->stamp bytes.
+ * n passes through fragment n % MSG_PIPE_FRAGMENTS, and all but the last have request->stamp bytes.
  * request->done is what copies (or gets) were begun for, request->produced counts the pieces that
  * are over. Advantage: one count of copies for both. Disadvantage: requests' fields mean what this
  * says only while they are in a mode of these files.
@@ -14,26 +14,9 @@
 #include "msg/gpu.h"
 #include "msg/rendezvous.h"
 
-#define MSG_GPU_FRAGMENTS     8
 #define MSG_GPU_PAGE          4096
 #define MSG_GPU_FRAGMENT_MOST (256 << 10)
 #define MSG_GPU_FAILED        (UINT64_C(1) << 63) /* in a flag: the sender could not fill it */
-
-/* Where the bytes of a piece are, for a receiver who reads them from the sender's staging. */
-struct msg_gpu_place {
-    struct msg_token token;
-    uint64_t offset;
-};
-
-struct msg_gpu_pipe {
-    uint64_t emptied; /* fragments */
-    uint8_t line[56];
-    struct {
-        uint64_t flag;
-        struct msg_gpu_place place;
-        uint8_t line[24];
-    } fragment[MSG_GPU_FRAGMENTS];
-};
 
 /* A pipe of the own area for a receive (request->near). 1; 0: all are taken; -ENOBUFS: there are
  * none. */

@@ -14,17 +14,11 @@
 #include <errno.h>
 #include <string.h>
 
-#define FRAGMENTS 8
-#define LINE      64
+#define FRAGMENTS MSG_PIPE_FRAGMENTS
 #define PACKED    4096
 
 struct pipe {
-    uint64_t emptied; // fragments
-    uint8_t line[LINE - 8];
-    struct {
-        uint64_t flag;
-        uint8_t line[LINE - 8];
-    } fragment[FRAGMENTS];
+    struct msg_pipe_head head;
     uint8_t data[];
 };
 
@@ -90,13 +84,14 @@ void msg_pipe_step(struct msg_engine *engine, struct msg_request *request)
     bool any = false;
     for (int n = 0; n < FRAGMENTS && request->done < all; n++) {
         uint64_t place = request->produced % FRAGMENTS;
-        if (__atomic_load_n(&pipe->fragment[place].flag, __ATOMIC_ACQUIRE) != request->produced + 1)
+        if (__atomic_load_n(&pipe->head.fragment[place].flag, __ATOMIC_ACQUIRE) !=
+            request->produced + 1)
             break;
         uint64_t bytes = all - request->done < size ? all - request->done : size;
         msg_put_bytes(request, request->done, pipe->data + place * size, bytes);
         request->done += bytes;
         request->produced++;
-        __atomic_store_n(&pipe->emptied, request->produced, __ATOMIC_RELEASE);
+        __atomic_store_n(&pipe->head.emptied, request->produced, __ATOMIC_RELEASE);
         any = true;
     }
     engine->events += any;
@@ -153,7 +148,7 @@ static bool put_fragment(struct msg_engine *engine, struct msg_request *request,
     if (request->status.error)
         return false;
     struct msg_piece pieces[2] = {{from, offsetof(struct pipe, data) + place * size, bytes},
-                                  {&flag, LINE * (1 + place), sizeof flag}};
+                                  {&flag, msg_pipe_line(place), sizeof flag}};
     return msg_put(engine, request->peer, &request->helped, pieces, 2);
 }
 
@@ -164,7 +159,7 @@ void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
     bool any = false;
     for (int n = 0; n < FRAGMENTS && request->done < request->total; n++) {
         uint64_t emptied =
-            pipe ? __atomic_load_n(&pipe->emptied, __ATOMIC_ACQUIRE) : request->remote;
+            pipe ? __atomic_load_n(&pipe->head.emptied, __ATOMIC_ACQUIRE) : request->remote;
         if (request->produced - emptied >= FRAGMENTS)
             break;
         uint64_t left = request->total - request->done, bytes = left < size ? left : size;
@@ -174,7 +169,8 @@ void msg_pipe_fill(struct msg_engine *engine, struct msg_request *request)
                 msg_get_bytes(request, request->done, pipe->data + place * size, bytes);
             if (request->status.error)
                 break;
-            __atomic_store_n(&pipe->fragment[place].flag, request->produced + 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&pipe->head.fragment[place].flag, request->produced + 1,
+                             __ATOMIC_RELEASE);
         } else if (!put_fragment(engine, request, place, bytes)) {
             break;
         }

@@ -11,6 +11,8 @@
 
 #include "msg/internal.h"
 
+#include <stddef.h>
+
 enum msg_mode {
     MODE_NONE,
     MODE_COPY,         /* receive: chunks from mapped memory (request->far) */
@@ -30,6 +32,35 @@ enum msg_mode {
     MODE_GPU_PULL,     /* receive: pieces by bulk_get, through a staging pipe */
     MODE_GPU_PUSH      /* send: into own staging, until FINISH */
 };
+
+#define MSG_PIPE_FRAGMENTS 8
+
+/* Where the bytes of a fragment are, for a receiver who reads them from the sender's staging. */
+struct msg_pipe_place {
+    struct msg_token token;
+    uint64_t offset;
+};
+
+/* What sender and receiver of a pipe tell each other, in the receiver's memory; a line each, as
+ * both write. `flag` is the number of what is in the fragment, from 1 on, written last. */
+struct msg_pipe_head {
+    uint64_t emptied; /* fragments */
+    uint8_t line[56];
+    struct {
+        uint64_t flag;
+        struct msg_pipe_place place; /* gpu_far.c's */
+        uint8_t line[24];
+    } fragment[MSG_PIPE_FRAGMENTS];
+};
+
+/* Where the flag of a fragment is in its head; what belongs to it follows. */
+static inline uint64_t msg_pipe_line(uint64_t place)
+{
+    return offsetof(struct msg_pipe_head, fragment) +
+           place * sizeof(((struct msg_pipe_head *)0)->fragment[0]);
+}
+
+_Static_assert(sizeof(struct msg_pipe_head) == (1 + MSG_PIPE_FRAGMENTS) * 64, "lines");
 
 /* Bytes that the receive takes; a truncated message is not moved as a whole. */
 static inline uint64_t msg_wanted(const struct msg_request *request)
