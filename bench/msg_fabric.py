@@ -4,14 +4,16 @@
 
 Algorithm: ranks of leat and of each MPI are started once and led through pipes (bench/slice.h), as
 `leat bench p2p` leads them; fi_pingpong is a new pair of processes a slice, the client started once
-the server listens. All sides take turns in short slices, size by size. Advantage: a change of the
-machine meets all. Disadvantage: what fi_pingpong does before its clock runs takes longer than a
-slice, so slices of one round are a tenth of a second apart.
+the server listens. All sides take turns in short slices of equal length, size by size, and from each
+a few messages are taken off again, measured alone: those that connect, and that find caches cold and
+cores asleep. Advantage: a change of the machine meets all; a ratio is of slices side by side, and the
+median of the rounds' ratios is what counts. Disadvantage: what fi_pingpong does before its clock runs
+takes longer than a slice, so slices of one round are a tenth of a second apart.
 
-usage: msg_fabric.py --leat BIN [--providers net,'tcp;ofi_rxm'] [--sizes N,...] [--rounds 7]
-                     [--slice 20] [--mpi openmpi,mpich|none] [--first] [--json FILE]
+usage: msg_fabric.py --leat BIN [--providers net,'tcp;ofi_rxm'] [--sizes N,...] [--rounds 9]
+                     [--slice 60] [--mpi openmpi,mpich|none] [--first] [--json FILE]
 --first lets slices go before all else on the machine (SCHED_FIFO, root only), for a shared one.
-Prints half round trips in us, median (least-most), and the ratio of fi_pingpong's time to leat's.
+Prints half round trips in us and fi_pingpong's time over leat's, as median (least-most) of the rounds.
 """
 import argparse
 import json
@@ -31,7 +33,6 @@ PORT = 21000
 PORTS = 5
 ANSWER_S = 60
 FEW = 10
-LONGER = 4 # slices of fi_pingpong, since its connection takes some 50 ms, give or take one
 MPI = {
     "openmpi": (["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
                  "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
@@ -45,11 +46,32 @@ class Absent(Exception):
     pass
 
 
-class Ranks:
+class Side:
+    """Slices less a few messages, as long for all sides; once() is a run of a side."""
+
+    def __init__(self, name):
+        self.name = name
+        self.iterations = {}
+
+    def once(self, size, count):
+        raise NotImplementedError
+
+    def less(self, size, count):
+        whole = (count + FEW) * self.once(size, count + FEW)
+        return (whole - FEW * self.once(size, FEW)) / count
+
+    def slice(self, size, slice_us):
+        if size not in self.iterations:
+            took = max(2, self.less(size, 100))
+            self.iterations[size] = max(20, int(slice_us / 2 / took))
+        return self.less(size, self.iterations[size])
+
+
+class Ranks(Side):
     """Two ranks that sleep in pipes, led as bench/slice.h says."""
 
     def __init__(self, name, command, environment, directory):
-        self.name = name
+        super().__init__(name)
         self.text = ""
         for end in ("0", "1", "out"):
             os.mkfifo(directory / f"{name}.{end}")
@@ -57,7 +79,6 @@ class Ranks:
         self.commands = [os.open(directory / f"{name}.{rank}", os.O_RDWR) for rank in (0, 1)]
         self.process = subprocess.Popen(command, env={**os.environ, **environment},
                                         stdin=subprocess.DEVNULL, stdout=sys.stderr)
-        self.iterations = {}
 
     def line(self):
         while "\n" not in self.text:
@@ -67,19 +88,13 @@ class Ranks:
         line, self.text = self.text.split("\n", 1)
         return line
 
-    def lead(self, size, count):
+    def once(self, size, count):
         for command in self.commands:
             os.write(command, f"p2p {size} {count}\n".encode())
         values = [self.line() for _ in self.commands]
         if any(" error " in value for value in values):
             sys.exit(f"{self.name}: {values}")
         return max(float(value.split()[1]) for value in values) / 1e3
-
-    def slice(self, size, slice_us):
-        if size not in self.iterations:
-            self.lead(size, 10)
-            self.iterations[size] = max(10, int(slice_us / self.lead(size, 50)))
-        return self.lead(size, self.iterations[size])
 
     def close(self):
         for command in self.commands:
@@ -95,15 +110,14 @@ def listens(port):
     return any(row.split()[1].endswith(f":{port:04X}") and row.split()[3] == "0A" for row in rows)
 
 
-class PingPong:
-    """A run less a shorter one: the first messages of one make the connection."""
+class PingPong(Side):
+    """A new pair of processes a run."""
 
     def __init__(self, provider, port):
-        self.name = "fi_pingpong"
+        super().__init__("fi_pingpong")
         self.command = ["fi_pingpong", "-e", "rdm", "-p", provider, "-d", "lo"]
         self.port = port
-        self.iterations = {}
-        self.once(8, 10)
+        self.once(8, FEW)
 
     def serve(self, command):
         """A server that listens; a port may be somebody's, so several are tried."""
@@ -129,16 +143,6 @@ class PingPong:
             raise Absent(client.stderr.strip().splitlines()[-1:] or ["it failed"])
         # bytes, sent, acknowledged, total, time, MB/sec, usec/xfer, Mxfers/sec
         return float(client.stdout.split()[-2])
-
-    def less(self, size, count):
-        whole = (count + FEW) * self.once(size, count + FEW)
-        return (whole - FEW * self.once(size, FEW)) / count
-
-    def slice(self, size, slice_us):
-        if size not in self.iterations:
-            took = max(5, self.less(size, 100))
-            self.iterations[size] = max(20, int(slice_us * LONGER / 2 / took))
-        return self.less(size, self.iterations[size])
 
     def close(self):
         pass
@@ -177,14 +181,13 @@ def spread(values):
 def report(provider, sides, times):
     names = [side.name for side in sides]
     print(f"\n| {provider}, bytes | " + " | ".join(f"{name}, us" for name in names)
-          + " | leat, GB/s | fi_pingpong / leat | of the least |\n|" + "---|" * (len(names) + 4))
+          + " | leat, GB/s | fi_pingpong / leat |\n|" + "---|" * (len(names) + 3))
     for size, runs in times.items():
         leat, ping = runs["leat"], runs["fi_pingpong"]
         cells = [spread(runs[name]) for name in names]
         print(f"| {size} | " + " | ".join(cells)
               + f" | {size / statistics.median(leat) / 1e3:.3f}"
-              f" | {statistics.median(ping) / statistics.median(leat):.2f}"
-              f" | {min(ping) / min(leat):.2f} |", flush=True)
+              f" | {spread([other / own for other, own in zip(ping, leat)])} |", flush=True)
 
 
 def run(provider, number, options):
@@ -211,8 +214,8 @@ def read_arguments():
     parser.add_argument("--leat", default=os.environ.get("LEAT_BIN"))
     parser.add_argument("--providers", default="net,tcp;ofi_rxm")
     parser.add_argument("--sizes", default=SIZES)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--slice", type=float, default=20, help="of a side, in ms")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--slice", type=float, default=60, help="of a side, in ms")
     parser.add_argument("--mpi", default="openmpi,mpich", help="or none")
     parser.add_argument("--first", action="store_true", help="before all else on the machine")
     parser.add_argument("--json", help="file for all slices")
