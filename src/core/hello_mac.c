@@ -121,9 +121,15 @@ void leat_mac(const void *key, size_t key_bytes, const struct mac_piece *pieces,
 
 bool leat_mac_begins_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
 {
-    unsigned differs = 0;
-    for (size_t i = 0; i < bytes; i++)
-        differs |= a[i] ^ b[i];
+    uint64_t differs = 0, x, y;
+    size_t i = 0;
+    for (; i + sizeof x <= bytes; i += sizeof x) {
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + i, sizeof y);
+        differs |= x ^ y;
+    }
+    for (; i < bytes; i++)
+        differs |= (uint64_t)(a[i] ^ b[i]);
     return differs == 0;
 }
 

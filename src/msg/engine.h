@@ -153,11 +153,12 @@ struct msg_ring_out {
     const uint32_t *asleep; /* the receiver's, or NULL */
     uint32_t eager_bytes;   /* to this peer */
     uint32_t large_most;    /* of a put_large to it; 0: by put */
+    uint32_t large_total;   /* of a message that goes so, in one piece or several */
+    uint32_t peer;          /* slab index */
     struct msg_credit *credit;
     struct msg_token credit_token, token;
     uint64_t head, bulk_head;       /* written so far */
     uint64_t slots_read, bulk_read; /* last looked at in credit */
-    uint32_t peer;                  /* slab index */
 };
 
 struct msg_ring_in {

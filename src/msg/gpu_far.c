@@ -227,7 +227,7 @@ static bool get_next(struct msg_engine *engine, struct msg_request *request, str
         if (error == -EAGAIN)
             return false;
         if (error <= 0)
-            transfer->finished = error ? error : 1;
+            transfer->finished = (int16_t)(error ? error : 1);
         msg_count(engine, request->peer, bytes);
     }
     request->done += bytes;

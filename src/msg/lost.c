@@ -10,6 +10,7 @@
 #include "core/job.h"
 #include "core/log.h"
 #include "msg/internal.h"
+#include "msg/rendezvous.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -120,6 +121,12 @@ void msg_peer_lost(struct msg_engine *engine, uint32_t index)
     struct msg_request *request;
     while ((request = msg_pending_head(peer)) != NULL) {
         msg_pending_remove(peer, request);
+        if (msg_rendezvous_busy(request)) {
+            // Half written, and the network still reads from it.
+            request->state = STATE_RENDEZVOUS;
+            msg_rendezvous_join(engine, request);
+            continue;
+        }
         msg_unannounce(engine, request);
         msg_finish(request, error);
     }

@@ -38,7 +38,9 @@ static inline bool msg_token_is_none(const struct msg_token *token)
 
 /* A get or put that is under way; the network sets `finished` when it is over. */
 struct msg_transfer {
-    int finished; /* 0 under way, 1 done, negative errno */
+    int16_t finished; /* 0 under way, 1 done, negative errno */
+    uint8_t pieces;   /* of put_large, of which there may be several: those under way */
+    bool failed;      /* one of them has */
 };
 
 struct msg_piece {
@@ -91,9 +93,10 @@ struct msg_net_ops {
                const struct msg_piece *pieces, int count);
     /* Like put, of two pieces, without its copies; a third one for other memory (`third`, or NULL)
      * is stored with them. The first may be read after it returns (1: under
-     * way, until transfer->finished), and lies at the peer where `large_find` says (`at`: where it
-     * was put) until the peer's next progress, or until `large_take` says that it is not needed any
-     * more. `large_most`: bytes of the first piece, at most; 0: none. NULL: there is only put. */
+     * way, until transfer->finished, for all that were put with it), and lies at the peer where
+     * `large_find` says (`at`: where it was put) until the peer's next progress, or until
+     * `large_take` says that it is not needed any more. `large_most`: bytes of the first piece, at
+     * most; 0: none. NULL: there is only put. */
     int (*put_large)(struct msg_net *net, int peer, const struct msg_token *token,
                      const struct msg_piece pieces[3], const struct msg_token *third,
                      struct msg_transfer *transfer);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define LARGE_PIECES 4 /* of a message; of more, those of put do as well */
 #define IDLE_TICKS                                                                                 \
     256 /* messages that came since a ring was last used, for it to count as idle                  \
          */
@@ -165,7 +166,6 @@ static void drop_ring_out(struct msg_engine *engine, struct msg_peer *peer)
     peer->out_state = OUT_NONE;
 }
 
-// A round trip costs more the longer the way is, a copy does not.
 // A gap of the same size may have to be left at the end of the bulk area, and the receiver may not
 // have told yet of a quarter that it has read.
 static uint32_t large_most_to(const struct msg_engine *engine, const struct msg_token *token)
@@ -176,6 +176,16 @@ static uint32_t large_most_to(const struct msg_engine *engine, const struct msg_
     return most < fitting ? most : fitting;
 }
 
+// Of a message in such pieces: a gap may be at the end, each begins a line.
+static uint32_t large_total(const struct msg_engine *engine, uint32_t most)
+{
+    uint32_t fitting = engine->tuning.ring_bulk_bytes / 4 * 3, taken = most + 64 * LARGE_PIECES;
+    if (most < 2 * engine->tuning.fragment_bytes || fitting < taken + most)
+        return most;
+    return fitting - taken < LARGE_PIECES * most ? fitting - taken : LARGE_PIECES * most;
+}
+
+// A round trip costs more the longer the way is, a copy does not.
 static uint32_t eager_bytes_to(const struct msg_engine *engine, int rank)
 {
     const struct msg_tuning *tuning = &engine->tuning;
@@ -206,6 +216,7 @@ static struct msg_ring_out *attach(struct msg_engine *engine, uint32_t index,
     ring->peer = index;
     ring->eager_bytes = eager_bytes_to(engine, rank);
     ring->large_most = large_most_to(engine, token);
+    ring->large_total = large_total(engine, ring->large_most);
     ring->slots = slots;
     if (slots)
         ring->bulk = (uint8_t *)(ring->slots + engine->tuning.ring_slots);

@@ -198,21 +198,18 @@ static bool send_bulk(struct msg_engine *engine, struct msg_ring_out *ring, int 
     return true;
 }
 
-// In one piece, by a network that saves the copies of put.
-static bool send_large(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
-                       struct msg_request *request)
+// In pieces as large as may be, by a network that saves the copies of put.
+static bool put_piece(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                      struct msg_request *request, uint64_t bytes)
 {
-    uint64_t bytes = request->data.bytes, start = bulk_start(engine, ring->bulk_head, bytes);
-    uint64_t end = start + (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
-    if (!have_slots(engine, ring, 1) || !have_bulk(engine, ring, end - ring->bulk_head))
-        return false;
+    uint64_t start = bulk_start(engine, ring->bulk_head, bytes);
     struct msg_slot slot = {.header = {.flag = (uint32_t)(ring->head + 1),
-                                       .kind = WIRE_EAGER,
+                                       .kind = request->done ? WIRE_MORE : WIRE_EAGER,
                                        .flags = WIRE_BULK,
                                        .payload = (uint16_t)bytes,
                                        .context = request->context,
                                        .tag = request->tag,
-                                       .bytes = bytes}};
+                                       .bytes = request->data.bytes}};
     memcpy(slot.payload, &start, sizeof start);
     uint64_t at = ring->head & (engine->tuning.ring_slots - 1);
     uint64_t slots_bytes = (uint64_t)engine->tuning.ring_slots * MSG_SLOT_BYTES;
@@ -221,7 +218,7 @@ static bool send_large(struct msg_engine *engine, struct msg_ring_out *ring, int
     const struct msg_token *credit = in && in->due ? &in->credit_token : NULL;
     const uint64_t read[2] = {credit ? in->tail : 0, credit ? in->bulk_tail : 0};
     const struct msg_piece pieces[3] = {
-        {request->data.address, slots_bytes + place, bytes},
+        {(const char *)request->data.address + request->done, slots_bytes + place, bytes},
         {&slot, at * MSG_SLOT_BYTES, sizeof slot.header + sizeof start},
         {read, 0, sizeof read}};
     int going = engine->net->ops->put_large(engine->net, rank, &ring->token, pieces, credit,
@@ -233,13 +230,36 @@ static bool send_large(struct msg_engine *engine, struct msg_ring_out *ring, int
     if (credit)
         credit_told(in);
     ring->head++;
-    ring->bulk_head = end;
-    msg_add(&engine->counts.bulk, 1);
-    if (going) {
+    ring->bulk_head = start + (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
+    request->done += bytes;
+    if (going)
         request->mode = MODE_PUT;
+    return true;
+}
+
+static bool send_large(struct msg_engine *engine, struct msg_ring_out *ring, int rank,
+                       struct msg_request *request)
+{
+    uint64_t total = request->data.bytes, most = ring->large_most;
+    if (!request->done) {
+        uint64_t count = (total + most - 1) / most;
+        uint64_t gap =
+            count > 1 ? most : bulk_start(engine, ring->bulk_head, total) - ring->bulk_head;
+        if (!have_slots(engine, ring, count) ||
+            !have_bulk(engine, ring, total + gap + BULK_ALIGN * count))
+            return false;
+        request->transfer = (struct msg_transfer){0};
+    }
+    while (request->done < total) {
+        uint64_t left = total - request->done;
+        if (!put_piece(engine, ring, rank, request, left < most ? left : most))
+            return false; // as with fragments
+    }
+    msg_add(&engine->counts.bulk, 1);
+    if (request->mode == MODE_PUT) {
         request->state = STATE_RENDEZVOUS;
         msg_rendezvous_join(engine, request);
-        msg_count(engine, rank, bytes);
+        msg_count(engine, rank, total);
     }
     return true;
 }
@@ -311,7 +331,7 @@ bool msg_ring_send(struct msg_engine *engine, uint32_t index, struct msg_request
         sent = send_announced(engine, ring, peer->rank, request);
     } else if (request->gpu) {
         sent = send_from_gpu(engine, ring, peer->rank, request);
-    } else if (bytes > MSG_SLOT_PAYLOAD && bytes <= ring->large_most && !request->data.layout) {
+    } else if (bytes > MSG_SLOT_PAYLOAD && bytes <= ring->large_total && !request->data.layout) {
         sent = send_large(engine, ring, peer->rank, request);
     } else if (bytes > MSG_SLOT_PAYLOAD) {
         sent = send_bulk(engine, ring, peer->rank, request);

@@ -183,11 +183,21 @@ static int find_provider(const char *wanted, const char *address, struct fi_info
 
 // ---- The endpoint ----
 
-static int open_objects(struct fabric *fabric, size_t operations)
+// With one, tcp under the utility layer signals each completion through it and looks at its sockets
+// by epoll: 2 us a message (bench/results/2026-12-01-messages-fabric.md).
+static bool descriptor_costs(const struct fi_info *info)
+{
+    return !strcmp(info->fabric_attr->prov_name, "tcp;ofi_rxm");
+}
+
+static int open_objects(struct fabric *fabric, size_t operations, enum fabric_use use)
 {
     struct fi_info *info = fabric->info;
+    const bool blind = use == FABRIC_POLLED && descriptor_costs(info);
     struct fi_av_attr av = {.type = info->domain_attr->av_type};
-    struct fi_cq_attr cq = {.size = operations, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+    struct fi_cq_attr cq = {.size = operations,
+                            .format = FI_CQ_FORMAT_MSG,
+                            .wait_obj = blind ? FI_WAIT_NONE : FI_WAIT_FD};
     int error = library.fabric(info->fabric_attr, &fabric->fabric, NULL);
     if (error)
         return fail("opening the fabric", error);
@@ -198,10 +208,11 @@ static int open_objects(struct fabric *fabric, size_t operations)
     if (error)
         return fail("opening the address table", error);
     error = fi_cq_open(fabric->domain, &cq, &fabric->completions, NULL);
-    if (error) {
+    if (error && !blind) {
         cq.wait_obj = FI_WAIT_NONE;
         error = fi_cq_open(fabric->domain, &cq, &fabric->completions, NULL);
-    } else if (fi_control(&fabric->completions->fid, FI_GETWAIT, &fabric->wait_fd)) {
+    } else if (!error && !blind &&
+               fi_control(&fabric->completions->fid, FI_GETWAIT, &fabric->wait_fd)) {
         fabric->wait_fd = -1;
     }
     return error ? fail("opening the completion queue", error) : 0;
@@ -231,7 +242,8 @@ int64_t fabric_process_bytes(void)
     return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
-int fabric_open(const char *wanted, const char *address, size_t operations, struct fabric *fabric)
+int fabric_open(const char *wanted, const char *address, size_t operations, enum fabric_use use,
+                struct fabric *fabric)
 {
     *fabric = (struct fabric){.wait_fd = -1};
     int64_t before = fabric_process_bytes();
@@ -241,7 +253,7 @@ int fabric_open(const char *wanted, const char *address, size_t operations, stru
     int error = find_provider(wanted, address, &fabric->info);
     if (error)
         return error;
-    error = open_objects(fabric, operations);
+    error = open_objects(fabric, operations, use);
     if (!error)
         error = open_endpoint(fabric);
     if (error) {

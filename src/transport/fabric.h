@@ -23,6 +23,8 @@
 #include <rdma/fi_rma.h>
 #include <sys/socket.h>
 
+enum fabric_use { FABRIC_SLEEPS, FABRIC_POLLED };
+
 /* One endpoint and all it needs. */
 struct fabric {
     struct fi_info *info;
@@ -31,16 +33,18 @@ struct fabric {
     struct fid_av *addresses;
     struct fid_cq *completions;
     struct fid_ep *endpoint;
-    int wait_fd;            /* becomes readable with a completion; -1: the provider has none */
+    int wait_fd;            /* becomes readable with a completion; -1: there is none */
     int64_t provider_bytes; /* what the process has grown by in the provider's calls */
 };
 
 /*
  * `wanted` is LEAT_FABRIC: "auto", or a provider's name, either with "@ADDRESS" for the own end;
- * `address` is what the end is bound to otherwise, or NULL. -ENOTSUP the library or the provider is
- * not there, or is refused, with the reason; -EIO what the provider says.
+ * `address` is what the end is bound to otherwise, or NULL. POLLED: whoever uses it looks often,
+ * and does without a descriptor to sleep in where that makes messages slower. -ENOTSUP the library
+ * or the provider is not there, or is refused, with the reason; -EIO what the provider says.
  */
-int fabric_open(const char *wanted, const char *address, size_t operations, struct fabric *fabric);
+int fabric_open(const char *wanted, const char *address, size_t operations, enum fabric_use use,
+                struct fabric *fabric);
 void fabric_close(struct fabric *fabric);
 
 /* The name by which others find the endpoint, and the provider that they have to use, as text. */

@@ -45,7 +45,7 @@ struct msg_token leat_fabric_msg_plain(const struct msg_token *token)
 #include <stdlib.h>
 #include <time.h>
 
-enum { EXPOSURES_LEAST = 64 };
+enum { EXPOSURES_LEAST = 64, NAP_LEAST_NS = 20000, NAP_MOST_NS = 200000 };
 
 // ---- Queue ----
 
@@ -66,12 +66,9 @@ static int net_queue_send(struct msg_net *net, int rank, const void *packet, uin
     int error = fabric_take_slot(own, rank, &peer, &slot);
     if (error)
         return error;
-    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
-    header->kind = FABRIC_PACKET;
-    header->pieces = 1;
-    header->bytes[0] = (uint16_t)bytes;
-    memcpy(header + 1, packet, bytes);
-    slot->bytes = (uint32_t)sizeof *header + bytes;
+    struct fabric_header header = {.kind = FABRIC_PACKET, .pieces = 1, .bytes = {(uint16_t)bytes}};
+    memcpy(fabric_slot_head(own, peer, slot, &header), packet, bytes);
+    slot->bytes += bytes;
     if (rank == net->rank) {
         fabric_slot_arrive(own, slot);
         return 0;
@@ -84,8 +81,8 @@ static const void *net_queue_peek(struct msg_net *net, uint32_t *bytes)
     const struct slot *slot = fabric_of(net)->arrived.first;
     if (!slot)
         return NULL;
-    *bytes = slot->bytes - (uint32_t)sizeof(struct fabric_header);
-    return slot->message + sizeof(struct fabric_header);
+    *bytes = slot->bytes - (uint32_t)FABRIC_HEADER_BYTES(1);
+    return slot->message + FABRIC_HEADER_BYTES(1);
 }
 
 static void net_queue_release(struct msg_net *net)
@@ -333,6 +330,16 @@ static void net_sleep_prepare(struct msg_net *net)
     (void)net;
 }
 
+// Without a descriptor a look every so often has to do, and ever less often while nothing comes.
+static void nap(struct fabric_net *net, uint64_t ns)
+{
+    if (net->nap_ns < NAP_LEAST_NS || net->nap_heard != net->heard)
+        net->nap_ns = NAP_LEAST_NS;
+    net->nap_heard = net->heard;
+    nanosleep(&(struct timespec){.tv_nsec = (long)(ns < net->nap_ns ? ns : net->nap_ns)}, NULL);
+    net->nap_ns = 2 * net->nap_ns < NAP_MOST_NS ? 2 * net->nap_ns : NAP_MOST_NS;
+}
+
 static void net_sleep(struct msg_net *net, uint64_t ns)
 {
     struct fabric_net *own = fabric_of(net);
@@ -340,9 +347,8 @@ static void net_sleep(struct msg_net *net, uint64_t ns)
     struct pollfd poller = {.fd = own->fabric.wait_fd, .events = POLLIN};
     const struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000ULL),
                                    .tv_nsec = (long)(ns % 1000000000ULL)};
-    // Where it has none, a look every so often has to do.
     if (own->fabric.wait_fd < 0)
-        nanosleep(&(struct timespec){.tv_nsec = ns < 20000 ? (long)ns : 20000}, NULL);
+        nap(own, ns);
     else if (fi_trywait(own->fabric.fabric, &fid, 1) == 0)
         ppoll(&poller, 1, &limit, NULL);
 }
@@ -374,10 +380,8 @@ static bool say_bye(struct fabric_net *net, struct fabric_peer *peer)
     struct slot *slot = fabric_slot_take(net, peer);
     if (!slot)
         return false;
-    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
-    header->kind = FABRIC_BYE;
-    header->pieces = 1;
-    slot->bytes = sizeof *header;
+    struct fabric_header header = {.kind = FABRIC_BYE, .pieces = 1};
+    fabric_slot_head(net, peer, slot, &header);
     return fabric_slot_send(net, peer, slot, true) != -EAGAIN;
 }
 
@@ -471,8 +475,8 @@ static int open_parts(struct fabric_net *net, uint64_t bytes)
     if (net->job->first_away < 0)
         memcpy(address, "127.0.0.1", sizeof "127.0.0.1");
     uint64_t operations = bytes / FABRIC_MESSAGE_BYTES + FABRIC_TRANSFERS;
-    int error =
-        fabric_open(net->job->config.fabric, *address ? address : NULL, operations, &net->fabric);
+    int error = fabric_open(net->job->config.fabric, *address ? address : NULL, operations,
+                            FABRIC_POLLED, &net->fabric);
     if (!error)
         error = fabric_peers_open(net);
     if (!error)

@@ -38,7 +38,8 @@ struct slot {
     struct slot *next;
     uint32_t bytes; /* of the message here */
     bool own;       /* a packet of this rank to itself, in a slot for sending */
-    /* Of a large put: the first piece, which the header is followed by, and who waits for it. */
+    /* Of a large put: the first piece, which goes behind the header, and who waits for it. */
+    uint32_t header_bytes;
     const void *lent;
     uint32_t lent_bytes;
     struct msg_transfer *waiter;
@@ -48,6 +49,8 @@ struct slot {
 /* The first piece of a large put, where it has arrived. */
 struct loose {
     char *at; /* where it is to be stored */
+    const uint8_t *data;
+    uint32_t bytes;
     struct slot *slot;
 };
 
@@ -102,8 +105,8 @@ struct fabric_net {
     uint8_t secret[LEAT_SECRET_BYTES];
     char *slots; /* those for receiving, then those for sending */
     uint32_t receive_count, send_count;
-    uint32_t receive_bytes; /* of a message */
-    uint32_t posted;
+    uint32_t receive_bytes;   /* of a message */
+    uint32_t posted, posting; /* buffers for receiving: now, and wanted */
     struct slot *free_slots;  /* for sending */
     struct slot *idle_slots;  /* for receiving, to be posted again */
     struct slot_list arrived; /* packets for the engine */
@@ -121,7 +124,9 @@ struct fabric_net {
     bool visited;       /* that has come */
     uint64_t strangers; /* messages that proved nobody */
     uint64_t now_ns;    /* of the last progress */
-    char lost[240];     /* why the network lost a peer, the last one */
+    uint64_t heard;     /* completions */
+    uint64_t nap_ns, nap_heard;
+    char lost[240]; /* why the network lost a peer, the last one */
 };
 
 static inline struct fabric_net *fabric_of(struct msg_net *net)
@@ -181,8 +186,12 @@ void fabric_lines_close(struct fabric_net *net);
 /* ---- fabric_slot.c ---- */
 int fabric_slots_open(struct fabric_net *net, uint64_t bytes);
 void fabric_slots_close(struct fabric_net *net);
-/* A free slot with its header filled in but for kind, pieces and sizes; NULL: none now. */
+/* A free slot; NULL: none now. */
 struct slot *fabric_slot_take(struct fabric_net *net, struct fabric_peer *peer);
+/* Writes the header, `kind`, `pieces`, `bytes` and `offset` of which are the caller's; where the
+ * bytes of the pieces go. */
+uint8_t *fabric_slot_head(struct fabric_net *net, const struct fabric_peer *peer, struct slot *slot,
+                          struct fabric_header *header);
 void fabric_slot_give(struct fabric_net *net, struct slot *slot);
 /* 0, -EAGAIN (the slot is free again), or the peer is lost. `last`: it is finished only when the
  * other end has it. */

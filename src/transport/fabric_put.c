@@ -12,7 +12,7 @@
 
 #include <errno.h>
 
-#define RXM_BUFFER_BYTES 16000 /* 16 KiB by default, with a header of its own */
+#define RXM_BUFFER_BYTES 16384 /* by default */
 
 int fabric_take_slot(struct fabric_net *net, int rank, struct fabric_peer **peer,
                      struct slot **slot)
@@ -35,37 +35,10 @@ static int check_piece(const struct msg_token *token, const struct msg_piece *pi
                      (unsigned long long)most);
 }
 
-static int fill_put(struct slot *slot, const struct msg_token *token,
-                    const struct msg_piece *pieces, int count)
+// Their sizes and places, into the header.
+static int check_pieces(struct fabric_header *header, const struct msg_token *token,
+                        const struct msg_piece *pieces, const struct msg_token *third)
 {
-    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
-    uint64_t at = sizeof *header;
-    header->kind = FABRIC_PUT;
-    header->pieces = (uint16_t)count;
-    for (int i = 0; i < count; i++) {
-        int error = check_piece(token, &pieces[i]);
-        if (!error && at + pieces[i].bytes > FABRIC_MESSAGE_BYTES)
-            error = leat_fail(-EMSGSIZE, "a put of more than %d bytes", FABRIC_PAYLOAD_BYTES);
-        if (error)
-            return error;
-        header->bytes[i] = (uint16_t)pieces[i].bytes;
-        header->offset[i] = token->word[1] + pieces[i].offset;
-        memcpy(slot->message + at, pieces[i].from, pieces[i].bytes);
-        at += pieces[i].bytes;
-    }
-    slot->bytes = (uint32_t)at;
-    return 0;
-}
-
-// A large put: its second and third piece, and where the first one is.
-static int fill_large(struct slot *slot, const struct msg_token *token,
-                      const struct msg_piece pieces[3], const struct msg_token *third)
-{
-    struct fabric_header *header = (struct fabric_header *)(void *)slot->message;
-    const bool lent = pieces[0].bytes > FABRIC_COPIED_BYTES;
-    uint64_t at = sizeof *header;
-    header->kind = FABRIC_LARGE;
-    header->pieces = third ? 3 : 2;
     for (int i = 0; i < header->pieces; i++) {
         const struct msg_token *memory = i == 2 ? third : token;
         int error = check_piece(memory, &pieces[i]);
@@ -73,17 +46,17 @@ static int fill_large(struct slot *slot, const struct msg_token *token,
             return error;
         header->bytes[i] = (uint16_t)pieces[i].bytes;
         header->offset[i] = memory->word[1] + pieces[i].offset;
-        if (i == 0 && lent)
-            continue;
-        memcpy(slot->message + at, pieces[i].from, pieces[i].bytes);
-        at += pieces[i].bytes;
-    }
-    slot->bytes = (uint32_t)at;
-    if (lent) {
-        slot->lent = pieces[0].from;
-        slot->lent_bytes = (uint32_t)pieces[0].bytes;
     }
     return 0;
+}
+
+static void copy_pieces(struct slot *slot, uint8_t *at, const struct msg_piece *pieces, int count)
+{
+    for (int i = 0; i < count; i++) {
+        memcpy(at, pieces[i].from, pieces[i].bytes);
+        at += pieces[i].bytes;
+        slot->bytes += (uint32_t)pieces[i].bytes;
+    }
 }
 
 int fabric_put(struct msg_net *net, int rank, const struct msg_token *token,
@@ -91,21 +64,27 @@ int fabric_put(struct msg_net *net, int rank, const struct msg_token *token,
 {
     struct fabric_net *own = fabric_of(net);
     struct fabric_peer *peer;
+    struct slot *slot;
+    struct fabric_header header = {.kind = FABRIC_PUT, .pieces = (uint8_t)count};
     if (!fabric_is_token(token, TOKEN_ARENA, rank))
         return leat_fail(-EINVAL, "a token of rank %d names no memory to put to", rank);
-    struct slot *slot;
-    int error = fabric_take_slot(own, rank, &peer, &slot);
+    int error = check_pieces(&header, token, pieces, NULL);
     if (error)
         return error;
-    error = fill_put(slot, token, pieces, count);
-    if (!error && rank != net->rank)
+    if (pieces[0].bytes + (count == 2 ? pieces[1].bytes : 0) > FABRIC_PAYLOAD_BYTES)
+        return leat_fail(-EMSGSIZE, "a put of more than %d bytes", FABRIC_PAYLOAD_BYTES);
+    error = fabric_take_slot(own, rank, &peer, &slot);
+    if (error)
+        return error;
+    uint8_t *data = fabric_slot_head(own, peer, slot, &header);
+    copy_pieces(slot, data, pieces, count);
+    if (rank != net->rank)
         return fabric_slot_send(own, peer, slot, false);
-    if (!error && !fabric_fault(slot->message, slot->bytes, own->arena_first, own->arena_bytes))
-        fabric_store(own->arena, (struct fabric_header *)(void *)slot->message,
-                     slot->message + sizeof(struct fabric_header));
-    net->puts += !error;
+    if (!fabric_fault(&header, slot->bytes, own->arena_first, own->arena_bytes))
+        fabric_store(own->arena, &header, data);
+    net->puts++;
     fabric_slot_give(own, slot);
-    return error;
+    return 0;
 }
 
 int fabric_put_large(struct msg_net *net, int rank, const struct msg_token *token,
@@ -115,25 +94,32 @@ int fabric_put_large(struct msg_net *net, int rank, const struct msg_token *toke
     struct fabric_net *own = fabric_of(net);
     struct fabric_peer *peer;
     struct slot *slot;
+    struct fabric_header header = {.kind = FABRIC_LARGE, .pieces = third ? 3 : 2};
+    const bool lent = pieces[0].bytes > FABRIC_COPIED_BYTES;
     if (rank == net->rank || !fabric_is_token(token, TOKEN_ARENA, rank) ||
         (third && !fabric_is_token(third, TOKEN_ARENA, rank)) ||
         pieces[1].bytes + (third ? pieces[2].bytes : 0) > FABRIC_SLOT_BYTES)
         return leat_fail(-EINVAL, "a large put to rank %d that cannot be", rank);
-    int error = fabric_take_slot(own, rank, &peer, &slot);
+    int error = check_pieces(&header, token, pieces, third);
+    if (!error)
+        error = fabric_take_slot(own, rank, &peer, &slot);
     if (error)
         return error;
-    error = fill_large(slot, token, pieces, third);
-    if (error) {
-        fabric_slot_give(own, slot);
-        return error;
-    }
-    const bool lent = slot->lent;
+    uint8_t *data = fabric_slot_head(own, peer, slot, &header);
+    copy_pieces(slot, data, pieces + lent, header.pieces - lent);
     if (lent) {
+        slot->lent = pieces[0].from;
+        slot->lent_bytes = (uint32_t)pieces[0].bytes;
         slot->waiter = transfer;
-        transfer->finished = 0;
     }
     error = fabric_slot_send(own, peer, slot, false);
-    return error ? error : lent;
+    if (error)
+        return error;
+    if (lent) {
+        transfer->pieces++;
+        transfer->finished = 0;
+    }
+    return lent;
 }
 
 uint32_t fabric_large_most(struct msg_net *net, const struct msg_token *token)

@@ -2,7 +2,8 @@
 // Buffers of the network: for messages that arrive, and for those that are being sent.
 //
 // Algorithm: one block, cut into slots; three quarters are for messages from anybody, the rest is
-// for sending. Few are posted at a time, those that were used last, so that they stay in the cache.
+// for sending. Few are posted at a time, those that were used last, so that they stay in the cache
+// (32 KiB over loopback: 16.5 us with 4, 20 with 16), and more in a burst.
 // A message that arrives is looked at where it lies: its cookie first, then what it says; a packet
 // stays in its slot until the engine has read it, a put is stored at once. The bytes of a large put
 // wait one round for the engine to copy them to where they are wanted in the end; at its sender
@@ -21,7 +22,8 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
-enum { SLOTS_LEAST = 12, COMPLETIONS_A_LOOK = 16, POSTED_MOST = 16, RECEIVING_GOOD = 22 };
+enum { SLOTS_LEAST = 12, COMPLETIONS_A_LOOK = 16, RECEIVING_GOOD = 22 };
+enum { POSTED_FEW = 4, POSTED_MOST = 16 };
 
 // ---- Lists ----
 
@@ -66,10 +68,17 @@ struct slot *fabric_slot_take(struct fabric_net *net, struct fabric_peer *peer)
     net->free_slots = slot->next;
     slot->operation.peer = peer->rank;
     slot->operation.kind = OPERATION_SEND;
-    struct fabric_header header = {.rank = (uint32_t)net->net.rank};
-    memcpy(header.cookie, peer->to, sizeof header.cookie);
-    memcpy(slot->message, &header, sizeof header);
     return slot;
+}
+
+uint8_t *fabric_slot_head(struct fabric_net *net, const struct fabric_peer *peer, struct slot *slot,
+                          struct fabric_header *header)
+{
+    header->rank = (uint32_t)net->net.rank;
+    memcpy(header->cookie, peer->to, sizeof header->cookie);
+    slot->header_bytes = (uint32_t)fabric_pack(slot->message, header);
+    slot->bytes = slot->header_bytes;
+    return slot->message + slot->header_bytes;
 }
 
 void fabric_slot_give(struct fabric_net *net, struct slot *slot)
@@ -86,7 +95,7 @@ int fabric_slot_send(struct fabric_net *net, struct fabric_peer *peer, struct sl
     void *desc[3] = {descriptor(net)};
     struct iovec piece[3] = {{slot->message, slot->bytes}};
     if (slot->lent) {
-        piece[0].iov_len = sizeof(struct fabric_header);
+        piece[0].iov_len = slot->header_bytes;
         piece[1] = (struct iovec){(void *)(uintptr_t)slot->lent, slot->lent_bytes};
         piece[2] = (struct iovec){slot->message + piece[0].iov_len, slot->bytes - piece[0].iov_len};
     }
@@ -124,7 +133,7 @@ static void post(struct fabric_net *net, struct slot *slot)
 
 static void post_all(struct fabric_net *net)
 {
-    while (net->idle_slots && net->posted < POSTED_MOST) {
+    while (net->idle_slots && net->posted < net->posting) {
         struct slot *slot = net->idle_slots;
         if (fi_recv(net->fabric.endpoint, slot->message, net->receive_bytes, descriptor(net),
                     FI_ADDR_UNSPEC, &slot->operation.context))
@@ -178,32 +187,25 @@ static void store_rest(char *arena, const struct fabric_header *header, const ui
 }
 
 // The flag says that the bytes are there, which large_find makes true. False: they are stored.
-static bool keep_loose(struct fabric_net *net, struct slot *slot)
+static bool keep_loose(struct fabric_net *net, struct slot *slot,
+                       const struct fabric_header *header, const uint8_t *data)
 {
-    struct fabric_header header;
-    const uint8_t *data = slot->message + sizeof header;
-    memcpy(&header, slot->message, sizeof header);
-    char *at = net->arena + header.offset[0];
+    char *at = net->arena + header->offset[0];
     const bool kept = net->net.large < FABRIC_LOOSE;
     if (kept)
-        net->loose[net->net.large++] = (struct loose){at, slot};
+        net->loose[net->net.large++] = (struct loose){at, data, header->bytes[0], slot};
     else
-        memcpy(at, data, header.bytes[0]);
-    store_rest(net->arena, &header, data + header.bytes[0]);
+        memcpy(at, data, header->bytes[0]);
+    store_rest(net->arena, header, data + header->bytes[0]);
     return kept;
-}
-
-static uint16_t loose_bytes(const struct loose *loose)
-{
-    return ((const struct fabric_header *)(const void *)loose->slot->message)->bytes[0];
 }
 
 const void *fabric_large_find(struct msg_net *net, const void *at, uint64_t bytes)
 {
     const struct fabric_net *own = fabric_of(net);
     for (uint32_t i = 0; i < net->large; i++)
-        if (own->loose[i].at == at && bytes <= loose_bytes(&own->loose[i]))
-            return own->loose[i].slot->message + sizeof(struct fabric_header);
+        if (own->loose[i].at == at && bytes <= own->loose[i].bytes)
+            return own->loose[i].data;
     return at;
 }
 
@@ -223,7 +225,7 @@ static void store_loose(struct fabric_net *net)
 {
     for (uint32_t i = 0; i < net->net.large; i++) {
         const struct loose *loose = &net->loose[i];
-        memcpy(loose->at, loose->slot->message + sizeof(struct fabric_header), loose_bytes(loose));
+        memcpy(loose->at, loose->data, loose->bytes);
         post(net, loose->slot);
     }
     net->net.large = 0;
@@ -244,17 +246,18 @@ static void turn_away(struct fabric_net *net, const char *why)
 static bool take_in(struct fabric_net *net, struct slot *slot, size_t bytes)
 {
     struct fabric_header header;
+    const uint8_t *data = slot->message;
     int rank = fabric_sender(slot->message, bytes, net->net.rank_count);
     struct fabric_peer *peer = NULL;
     if (rank >= 0) {
-        memcpy(&header, slot->message, sizeof header);
+        data += fabric_unpack(slot->message, bytes, &header);
         peer = fabric_peer_proven(net, rank, header.cookie);
     }
     if (!peer) {
         turn_away(net, "it does not prove that it is from a rank of this job");
         return false;
     }
-    const char *fault = fabric_fault(slot->message, bytes, net->arena_first, net->arena_bytes);
+    const char *fault = fabric_fault(&header, bytes, net->arena_first, net->arena_bytes);
     if (fault) {
         char why[200];
         snprintf(why, sizeof why, "was lost: it has sent %s", fault);
@@ -266,10 +269,10 @@ static bool take_in(struct fabric_net *net, struct slot *slot, size_t bytes)
         peer->bye = true;
     if (header.kind == FABRIC_LARGE) {
         net->net.puts++;
-        return keep_loose(net, slot);
+        return keep_loose(net, slot, &header, data);
     }
     if (header.kind == FABRIC_PUT) {
-        fabric_store(net->arena, &header, slot->message + sizeof header);
+        fabric_store(net->arena, &header, data);
         net->net.puts++;
     }
     if (header.kind != FABRIC_PACKET)
@@ -286,11 +289,19 @@ static struct slot *slot_of(struct operation *operation)
     return (struct slot *)(void *)operation;
 }
 
-static void sent(struct fabric_net *net, struct slot *slot, int result)
+// Others of the message may still be read by the provider.
+static void piece_sent(struct msg_transfer *transfer, bool failed)
+{
+    transfer->failed |= failed;
+    if (--transfer->pieces == 0)
+        transfer->finished = transfer->failed ? -ECONNRESET : 1;
+}
+
+static void sent(struct fabric_net *net, struct slot *slot, bool failed)
 {
     struct fabric_peer *peer;
     if (slot->waiter)
-        slot->waiter->finished = result;
+        piece_sent(slot->waiter, failed);
     if (!fabric_peer_find(net, slot->operation.peer, &peer)) {
         peer->sending--;
         net->settling -= !peer->settled;
@@ -311,7 +322,7 @@ static void complete(struct fabric_net *net, const struct fi_cq_msg_entry *entry
             post(net, slot_of(operation));
         break;
     case OPERATION_SEND:
-        sent(net, slot_of(operation), 1);
+        sent(net, slot_of(operation), false);
         break;
     case OPERATION_TRANSFER:
         fabric_transfer_done(net, (struct transfer *)(void *)operation, 0);
@@ -336,12 +347,24 @@ static void complete_badly(struct fabric_net *net)
         break;
     case OPERATION_SEND:
         fabric_peer_lose(net, operation->peer, why);
-        sent(net, slot_of(operation), -ECONNRESET);
+        sent(net, slot_of(operation), true);
         break;
     case OPERATION_TRANSFER:
         fabric_transfer_done(net, (struct transfer *)(void *)operation, entry.err);
         break;
     }
+}
+
+// Few buffers, so that they stay in the cache; more of them while all are filled at each look. What
+// has come is not kept waiting for new ones, unless they run out.
+static void post_again(struct fabric_net *net, bool idle)
+{
+    if (idle)
+        net->posting = POSTED_FEW;
+    else if (!net->posted && net->posting < POSTED_MOST)
+        net->posting *= 2;
+    if (net->idle_slots && (idle || net->posted < POSTED_FEW / 2))
+        post_all(net);
 }
 
 void fabric_slots_progress(struct fabric_net *net)
@@ -352,12 +375,12 @@ void fabric_slots_progress(struct fabric_net *net)
     int64_t before = measure(net);
     ssize_t count = fi_cq_read(net->fabric.completions, entries, COMPLETIONS_A_LOOK);
     measured(net, before);
+    net->heard += count > 0 ? (uint64_t)count : 0;
     for (ssize_t i = 0; i < count; i++)
         complete(net, &entries[i]);
     if (count == -FI_EAVAIL)
         complete_badly(net);
-    if (net->idle_slots)
-        post_all(net);
+    post_again(net, count <= 0);
 }
 
 // ---- Opening ----
@@ -370,11 +393,11 @@ static uint64_t stride(uint64_t message_bytes)
 // A message that may arrive: as large as leaves enough of them.
 static uint32_t receive_bytes(uint64_t block_bytes)
 {
-    const uint64_t overhead = stride(sizeof(struct fabric_header) + FABRIC_SLOT_BYTES);
+    const uint64_t overhead = stride(sizeof(struct fabric_wire) + FABRIC_SLOT_BYTES);
     uint64_t room = block_bytes / RECEIVING_GOOD, bytes = FABRIC_COPIED_BYTES;
     while (2 * bytes <= FABRIC_LARGE_BYTES && 2 * bytes + overhead <= room)
         bytes *= 2;
-    return (uint32_t)(sizeof(struct fabric_header) + FABRIC_SLOT_BYTES + bytes);
+    return (uint32_t)(sizeof(struct fabric_wire) + FABRIC_SLOT_BYTES + bytes);
 }
 
 static struct slot *slot_at(const struct fabric_net *net, uint32_t i)
@@ -421,6 +444,7 @@ int fabric_slots_open(struct fabric_net *net, uint64_t bytes)
             fabric_slot_give(net, slot_at(net, i));
     }
     net->settling = 1;
+    net->posting = POSTED_FEW;
     int64_t before = measure(net);
     post_all(net);
     measured(net, before);

@@ -247,7 +247,7 @@ static int open_parts(struct far *far)
     int error = leat_card_secret(job, far->secret);
     if (!error)
         error = fabric_open(job->config.fabric, *address ? address : NULL,
-                            FAR_RECEIVING + FAR_SENDING, &far->fabric);
+                            FAR_RECEIVING + FAR_SENDING, FABRIC_SLEEPS, &far->fabric);
     if (!error)
         error = open_slots(far);
     if (!error)

@@ -96,12 +96,12 @@ static void say_nearly(struct target *target, struct fake_input *input)
     uint64_t how = fake_take(input, 1);
     int rank = 1 + (int)(how % (RANKS - 1));
     struct fabric_header header = {.rank = (uint32_t)rank,
-                                   .kind = (uint16_t)(1 + (how >> 2) % 4),
-                                   .pieces = (uint16_t)(how & 128 ? fake_take(input, 1) : 1)};
+                                   .kind = (uint8_t)(1 + (how >> 2) % 4),
+                                   .pieces = (uint8_t)(how & 128 ? fake_take(input, 1) : 1)};
     memcpy(header.cookie, target->honest[rank].from, sizeof header.cookie);
     header.bytes[0] = header.kind == FABRIC_BYE ? 0 : (uint16_t)near(input, 64);
     header.offset[0] = near(input, ARENA_FIRST);
-    uint64_t bytes = sizeof header + header.bytes[0];
+    uint64_t bytes = FABRIC_HEADER_BYTES(header.pieces) + header.bytes[0];
     if (header.pieces >= 2 && header.pieces <= 3) {
         header.bytes[1] = (uint16_t)near(input, 128);
         header.offset[1] = near(input, ARENA_BYTES - header.bytes[1]);
@@ -117,7 +117,7 @@ static void say_nearly(struct target *target, struct fake_input *input)
     if (fake_take(input, 1) == 255)
         header.cookie[fake_take(input, 1) % FABRIC_COOKIE_BYTES] ^= 1;
     memset(message, (int)fake_take(input, 1), sizeof message);
-    memcpy(message, &header, sizeof header);
+    fabric_pack(message, &header);
     fake_arrive(&target->fake, message, bytes < sizeof message ? bytes : sizeof message);
 }
 
@@ -135,7 +135,8 @@ static void send_some(struct target *target, struct fake_input *input)
     struct slot *slot = fabric_slot_take(net, peer);
     if (!slot)
         return;
-    slot->bytes = sizeof(struct fabric_header);
+    struct fabric_header header = {.kind = FABRIC_BYE, .pieces = 1};
+    fabric_slot_head(net, peer, slot, &header);
     target->fake.refused = fake_take(input, 1) == 0;
     (void)fabric_slot_send(net, peer, slot, false);
 }
@@ -160,9 +161,9 @@ static void take_out(struct target *target)
     struct slot *slot = net->arrived.first;
     if (!slot)
         return;
-    uint32_t bytes = slot->bytes - (uint32_t)sizeof(struct fabric_header);
     struct fabric_header header;
-    memcpy(&header, slot->message, sizeof header);
+    size_t before = fabric_unpack(slot->message, slot->bytes, &header);
+    uint32_t bytes = slot->bytes - (uint32_t)before;
     fake_demand(bytes > 0 && bytes <= MSG_PACKET_BYTES && header.kind == FABRIC_PACKET);
     fake_demand(header.rank > 0 && header.rank < RANKS);
     fake_demand(!memcmp(header.cookie, target->honest[header.rank].from, sizeof header.cookie));

@@ -186,7 +186,7 @@ static void finish(struct memory_fabric *fabric, struct event *event, int result
 {
     struct endpoint *from = memory_endpoint(fabric, event->from);
     from->learnt += memory_mix(event->own_number, (uint64_t)(int64_t)result);
-    event->transfer->finished = result;
+    event->transfer->finished = (int16_t)result;
 }
 
 static void take_effect(struct memory_fabric *fabric, struct event *event)

@@ -31,21 +31,29 @@ const char *__lsan_default_suppressions(void)
 
 enum { ARENA_FIRST = 4096, ARENA_BYTES = 65536, RANKS = 8 };
 
+#define OFFSET_MOST ((UINT64_C(1) << FABRIC_OFFSET_BITS) - 1)
+
 static uint8_t message[FABRIC_MESSAGE_BYTES];
 
 static size_t make(struct fabric_header header)
 {
     memset(message, 0x5a, sizeof message);
-    memcpy(message, &header, sizeof header);
-    size_t bytes = sizeof header + header.bytes[0];
+    size_t bytes = fabric_pack(message, &header) + header.bytes[0];
     for (int i = 1; i < header.pieces && i < 3; i++)
         bytes += header.bytes[i];
     return bytes;
 }
 
+static const char *fault_of(size_t bytes)
+{
+    struct fabric_header header;
+    fabric_unpack(message, bytes, &header);
+    return fabric_fault(&header, bytes, ARENA_FIRST, ARENA_BYTES);
+}
+
 static void expect_fault(struct fabric_header header, const char *fault)
 {
-    const char *found = fabric_fault(message, make(header), ARENA_FIRST, ARENA_BYTES);
+    const char *found = fault_of(make(header));
     if (fault)
         assert_string_equal(found, fault);
     else
@@ -102,11 +110,29 @@ static void test_kinds_and_pieces_that_there_are_not(void **state)
                  "a good-bye with a payload");
 }
 
+static void test_a_header_travels_whole(void **state)
+{
+    (void)state;
+    struct fabric_header made = {.cookie = {1, 2, 3},
+                                 .rank = 0xfedcba98,
+                                 .kind = FABRIC_LARGE,
+                                 .pieces = 3,
+                                 .bytes = {UINT16_MAX, 1, 0x1234},
+                                 .offset = {OFFSET_MOST, 0, UINT64_C(0x123456789abc)}};
+    struct fabric_header seen;
+    memset(&seen, 0x5a, sizeof seen);
+    assert_int_equal(fabric_unpack(message, make(made), &seen), FABRIC_HEADER_BYTES(3));
+    assert_memory_equal(seen.cookie, made.cookie, sizeof made.cookie);
+    assert_true(seen.rank == made.rank && seen.kind == made.kind && seen.pieces == made.pieces);
+    assert_memory_equal(seen.bytes, made.bytes, sizeof made.bytes);
+    assert_memory_equal(seen.offset, made.offset, sizeof made.offset);
+}
+
 static void test_puts_outside_the_arena(void **state)
 {
     (void)state;
     const uint64_t wrong[] = {0,           ARENA_FIRST - 1, ARENA_BYTES - 7,
-                              ARENA_BYTES, UINT64_MAX,      UINT64_MAX - 8};
+                              ARENA_BYTES, OFFSET_MOST,     OFFSET_MOST - 8};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         expect_fault(
             (struct fabric_header){
@@ -126,16 +152,16 @@ static void test_lengths_that_do_not_fit(void **state)
     size_t bytes = make((struct fabric_header){
         .kind = FABRIC_PUT, .pieces = 1, .bytes = {100}, .offset = {ARENA_FIRST}});
     const char *fault = "a message of another length than it says";
-    assert_string_equal(fabric_fault(message, bytes - 1, ARENA_FIRST, ARENA_BYTES), fault);
-    assert_string_equal(fabric_fault(message, bytes + 1, ARENA_FIRST, ARENA_BYTES), fault);
-    assert_null(fabric_fault(message, bytes, ARENA_FIRST, ARENA_BYTES));
+    assert_string_equal(fault_of(bytes - 1), fault);
+    assert_string_equal(fault_of(bytes + 1), fault);
+    assert_null(fault_of(bytes));
 }
 
 #ifdef LEAT_HAVE_FABRIC
 static void expect_open(const char *wanted, int error, const char *words)
 {
     struct fabric fabric;
-    int got = fabric_open(wanted, "127.0.0.1", 64, &fabric);
+    int got = fabric_open(wanted, "127.0.0.1", 64, FABRIC_SLEEPS, &fabric);
     if (!got)
         fabric_close(&fabric);
     assert_int_equal(got, error);
@@ -156,7 +182,7 @@ static void test_providers(void **state)
     expect_open("carrier-pigeon", -ENOTSUP, "libfabric has no provider carrier-pigeon");
     // An address of no interface is found out when it is bound, or before: that is the provider's.
     struct fabric fabric;
-    assert_true(fabric_open("auto@192.0.2.77", NULL, 64, &fabric) < 0);
+    assert_true(fabric_open("auto@192.0.2.77", NULL, 64, FABRIC_SLEEPS, &fabric) < 0);
     assert_non_null(strstr(leat_error_detail(), "192.0.2.77"));
 }
 
@@ -170,7 +196,7 @@ static void test_cards_lead_to_endpoints_of_the_same_provider(void **state)
         print_message("%s\n", fabric_absent());
         skip();
     }
-    assert_int_equal(fabric_open("auto", "127.0.0.1", 64, &fabric), 0);
+    assert_int_equal(fabric_open("auto", "127.0.0.1", 64, FABRIC_SLEEPS, &fabric), 0);
     assert_int_equal(fabric_card(&fabric, card, sizeof card), 0);
     assert_int_equal(fabric_meet(&fabric, card, &address), 0);
     assert_int_equal(fabric_card(&fabric, card, 20), -EOVERFLOW);
@@ -198,6 +224,7 @@ int main(void)
         cmocka_unit_test(test_a_right_message_has_no_fault),
         cmocka_unit_test(test_who_it_is_from),
         cmocka_unit_test(test_kinds_and_pieces_that_there_are_not),
+        cmocka_unit_test(test_a_header_travels_whole),
         cmocka_unit_test(test_puts_outside_the_arena),
         cmocka_unit_test(test_lengths_that_do_not_fit),
 #ifdef LEAT_HAVE_FABRIC
