@@ -36,6 +36,7 @@ struct msg_token leat_fabric_msg_plain(const struct msg_token *token)
 
 #else
 
+#include "core/log.h"
 #include "core/signal.h"
 #include "transport/fabric_msg_internal.h"
 
@@ -296,7 +297,7 @@ static int bulk_copy(struct msg_net *net, int rank, const struct msg_token *toke
     if (error)
         return error;
     struct transfer *transfer = own->free_transfers;
-    if (!transfer)
+    if (!transfer || (peer->sending && !peer->settled)) // the connection may be one that goes
         return -EAGAIN;
     own->free_transfers = transfer->next;
     *transfer = (struct transfer){.operation = {.kind = OPERATION_TRANSFER, .peer = rank},
@@ -382,7 +383,10 @@ static bool say_bye(struct fabric_net *net, struct fabric_peer *peer)
         return false;
     struct fabric_header header = {.kind = FABRIC_BYE, .pieces = 1};
     fabric_slot_head(net, peer, slot, &header);
-    return fabric_slot_send(net, peer, slot, true) != -EAGAIN;
+    if (fabric_slot_send(net, peer, slot, true) == -EAGAIN)
+        return false;
+    peer->said_bye = true;
+    return true;
 }
 
 // Whether the peer still listens: neither has it said good-bye itself, nor has it died.
@@ -392,24 +396,40 @@ static bool listens(const struct fabric_net *net, const struct fabric_peer *peer
            !leat_rank_died(net->job, peer->rank);
 }
 
-// Whether somebody who is still there has to hear something.
-static bool still_talking(const struct fabric_net *net)
+// Somebody who is still there: -1 nobody, or the rank that has something to hear; `data`: more than
+// a good-bye, which would be lost.
+static int still_talking(const struct fabric_net *net, bool data)
 {
-    for (uint32_t i = 0; i < net->peer_places; i++)
-        if (net->peers[i].sending && listens(net, &net->peers[i]))
-            return true;
-    return false;
+    for (uint32_t i = 0; i < net->peer_places; i++) {
+        const struct fabric_peer *peer = &net->peers[i];
+        if (peer->sending > (data && peer->said_bye) && listens(net, peer))
+            return peer->rank;
+    }
+    return -1;
 }
 
+// A peer that is busy elsewhere may not have let this rank connect yet: what was sent to it waits
+// as long as anything of the job does, good-byes alone wait less.
 static void farewell(struct fabric_net *net)
 {
-    uint64_t end_ns = leat_now_ns() + FABRIC_FAREWELL_NS;
+    const uint64_t begin_ns = leat_now_ns(), timeout_ns = net->job->timeout_ns;
+    const uint64_t end_ns = begin_ns + FABRIC_FAREWELL_NS;
+    const uint64_t last_ns = timeout_ns < FABRIC_FAREWELL_NS ? end_ns : begin_ns + timeout_ns;
     // A message that arrives meanwhile may make the table grow, so nobody is held on to.
     for (uint32_t i = 0; i < net->peer_places; i++)
         while (listens(net, &net->peers[i]) && !say_bye(net, &net->peers[i]) &&
-               leat_now_ns() < end_ns)
+               leat_now_ns() < last_ns)
             fabric_slots_progress(net);
-    while (still_talking(net) && leat_now_ns() < end_ns) {
+    for (;;) {
+        const uint64_t now_ns = leat_now_ns();
+        const int rank = still_talking(net, now_ns >= end_ns);
+        if (rank >= 0 && now_ns >= last_ns)
+            leat_log(net->job->config.log_level, LOG_WARN, net->net.rank,
+                     "closing: rank %d has not taken what was sent to it for %.1f s "
+                     "(LEAT_TIMEOUT), which is lost",
+                     rank, (double)(now_ns - begin_ns) * 1e-9);
+        if (rank < 0 || now_ns >= last_ns)
+            return;
         fabric_slots_progress(net);
         net_sleep(&net->net, 1000000);
     }

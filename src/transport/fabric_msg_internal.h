@@ -19,10 +19,16 @@
 #include "transport/fabric_msg.h"
 #include "transport/fabric_wire.h"
 
-/* For a close to be heard, and for what was sent before one to arrive. */
+/* For a good-bye to be heard, and for what was sent before one to arrive. */
 #define FABRIC_FAREWELL_NS UINT64_C(1000000000)
 
-enum { FABRIC_TRANSFERS = 64, FABRIC_SENDS_A_PEER = 32, FABRIC_LOOSE = 16, FABRIC_LINES = 64 };
+enum {
+    FABRIC_TRANSFERS = 64,
+    FABRIC_SENDS_A_PEER = 32,
+    FABRIC_LOOSE = 16,
+    FABRIC_LINES = 64,
+    FABRIC_ATTEMPTS = 32
+};
 
 enum operation_kind { OPERATION_RECEIVE, OPERATION_SEND, OPERATION_TRANSFER };
 
@@ -38,6 +44,7 @@ struct slot {
     struct slot *next;
     uint32_t bytes; /* of the message here */
     bool own;       /* a packet of this rank to itself, in a slot for sending */
+    bool last;      /* finished only when the other end has it */
     /* Of a large put: the first piece, which goes behind the header, and who waits for it. */
     uint32_t header_bytes;
     const void *lent;
@@ -73,7 +80,9 @@ struct fabric_peer {
     uint32_t sending;
     enum peer_state state;
     bool bye;         /* it has said that nothing more comes */
+    bool said_bye;    /* to it */
     bool settled;     /* something sent to it has gone, so it is connected */
+    uint8_t attempts; /* to send the first message to it, that failed */
     uint64_t gone_ns; /* when it was first seen to have left */
     /* When something last came from it, or it was first waited for; when fabric_line.c last saw
      * that the network reaches it. */
@@ -108,6 +117,7 @@ struct fabric_net {
     uint32_t receive_bytes;   /* of a message */
     uint32_t posted, posting; /* buffers for receiving: now, and wanted */
     struct slot *free_slots;  /* for sending */
+    struct slot *again;       /* the first ones to their peers, to be sent again */
     struct slot *idle_slots;  /* for receiving, to be posted again */
     struct slot_list arrived; /* packets for the engine */
     struct loose loose[FABRIC_LOOSE];

@@ -12,6 +12,7 @@
 #ifdef LEAT_HAVE_FABRIC
 
 #include "core/hello_mac.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -135,6 +136,9 @@ void fabric_peer_lose(struct fabric_net *net, int rank, const char *why)
     peer->settled = true;
     peer->state = FABRIC_PEER_LOST;
     snprintf(net->lost, sizeof net->lost, "rank %d %.220s", rank, why);
+    // Of one that has ended others tell.
+    if (!leat_rank_lost(net->job, rank))
+        leat_log(net->job->config.log_level, LOG_WARN, net->net.rank, "%s", net->lost);
     leat_rank_gone(net->job->segment->head, rank, RANK_LOST, why);
 }
 

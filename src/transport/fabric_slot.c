@@ -63,7 +63,8 @@ static void measured(struct fabric_net *net, int64_t before)
 struct slot *fabric_slot_take(struct fabric_net *net, struct fabric_peer *peer)
 {
     struct slot *slot = net->free_slots;
-    if (!slot || peer->sending >= FABRIC_SENDS_A_PEER)
+    // The first one alone: see send_again.
+    if (!slot || peer->sending >= (peer->settled ? FABRIC_SENDS_A_PEER : 1))
         return NULL;
     net->free_slots = slot->next;
     slot->operation.peer = peer->rank;
@@ -90,7 +91,7 @@ void fabric_slot_give(struct fabric_net *net, struct slot *slot)
     net->free_slots = slot;
 }
 
-int fabric_slot_send(struct fabric_net *net, struct fabric_peer *peer, struct slot *slot, bool last)
+static ssize_t give(struct fabric_net *net, const struct fabric_peer *peer, struct slot *slot)
 {
     void *desc[3] = {descriptor(net)};
     struct iovec piece[3] = {{slot->message, slot->bytes}};
@@ -106,8 +107,22 @@ int fabric_slot_send(struct fabric_net *net, struct fabric_peer *peer, struct sl
                              .context = &slot->operation.context};
     int64_t before = measure(net);
     ssize_t error = fi_sendmsg(net->fabric.endpoint, &message,
-                               FI_COMPLETION | (last ? FI_DELIVERY_COMPLETE : 0));
+                               FI_COMPLETION | (slot->last ? FI_DELIVERY_COMPLETE : 0));
     measured(net, before);
+    return error;
+}
+
+static void cannot_send(struct fabric_net *net, int rank, int error)
+{
+    char why[200];
+    snprintf(why, sizeof why, "was lost: libfabric cannot send to it: %s", fabric_error(error));
+    fabric_peer_lose(net, rank, why);
+}
+
+int fabric_slot_send(struct fabric_net *net, struct fabric_peer *peer, struct slot *slot, bool last)
+{
+    slot->last = last;
+    ssize_t error = give(net, peer, slot);
     if (!error) {
         peer->sending++;
         return 0;
@@ -115,10 +130,7 @@ int fabric_slot_send(struct fabric_net *net, struct fabric_peer *peer, struct sl
     fabric_slot_give(net, slot);
     if (error == -FI_EAGAIN)
         return -EAGAIN;
-    char why[200];
-    snprintf(why, sizeof why, "was lost: libfabric cannot send to it: %s",
-             fabric_error((int)error));
-    fabric_peer_lose(net, peer->rank, why);
+    cannot_send(net, peer->rank, (int)error);
     return fabric_peer_alive(net, peer->rank);
 }
 
@@ -330,6 +342,46 @@ static void complete(struct fabric_net *net, const struct fi_cq_msg_entry *entry
     }
 }
 
+// Where two ranks connect to each other at once, a provider drops one of the connections, and what
+// was to go by it fails. So before a peer has got anything, one message is under way to it, and
+// that goes again; later ones keep their order.
+static bool goes_again(struct fabric_net *net, struct slot *slot, int error)
+{
+    struct fabric_peer *peer;
+    const bool connecting = error == FI_ENOTCONN || error == FI_ECONNABORTED ||
+                            error == FI_ECONNREFUSED || error == FI_ECONNRESET ||
+                            error == FI_ECANCELED || error == FI_ESHUTDOWN;
+    if (!connecting || fabric_peer_find(net, slot->operation.peer, &peer) || peer->settled ||
+        peer->state == FABRIC_PEER_LOST || leat_rank_lost(net->job, peer->rank) ||
+        peer->attempts >= FABRIC_ATTEMPTS)
+        return false;
+    peer->attempts++;
+    slot->next = net->again;
+    net->again = slot;
+    return true;
+}
+
+static void send_again(struct fabric_net *net)
+{
+    struct slot *slot = net->again;
+    net->again = NULL;
+    while (slot) {
+        struct slot *next = slot->next;
+        struct fabric_peer *peer;
+        ssize_t error = fabric_peer_find(net, slot->operation.peer, &peer);
+        if (!error)
+            error = peer->state == FABRIC_PEER_LOST ? -FI_ENOTCONN : give(net, peer, slot);
+        if (error == -FI_EAGAIN) {
+            slot->next = net->again;
+            net->again = slot;
+        } else if (error) {
+            cannot_send(net, slot->operation.peer, (int)error);
+            sent(net, slot, true);
+        }
+        slot = next;
+    }
+}
+
 static void complete_badly(struct fabric_net *net)
 {
     struct fi_cq_err_entry entry = {0};
@@ -346,6 +398,8 @@ static void complete_badly(struct fabric_net *net)
         post(net, slot_of(operation));
         break;
     case OPERATION_SEND:
+        if (goes_again(net, slot_of(operation), entry.err))
+            return;
         fabric_peer_lose(net, operation->peer, why);
         sent(net, slot_of(operation), true);
         break;
@@ -380,6 +434,8 @@ void fabric_slots_progress(struct fabric_net *net)
         complete(net, &entries[i]);
     if (count == -FI_EAVAIL)
         complete_badly(net);
+    if (net->again)
+        send_again(net);
     post_again(net, count <= 0);
 }
 
