@@ -82,6 +82,12 @@ const char *fabric_error(int error)
     return library.strerror(error < 0 ? -error : error);
 }
 
+bool fabric_crossed(int error)
+{
+    return error == FI_ENOTCONN || error == FI_ECONNABORTED || error == FI_ECONNREFUSED ||
+           error == FI_ECONNRESET || error == FI_ECANCELED || error == FI_ESHUTDOWN;
+}
+
 static int fail(const char *what, ssize_t error)
 {
     return leat_fail(-EIO, "libfabric: %s: %s", what, fabric_error((int)error));

@@ -62,6 +62,11 @@ int fabric_register(struct fabric *fabric, const void *address, size_t bytes, bo
 bool fabric_registers_local(const struct fabric *fabric);
 bool fabric_addresses_virtual(const struct fabric *fabric);
 const char *fabric_error(int error);
+/* Whether what was sent first to a peer can have failed so because both connected to each other at
+ * once: a provider drops one of the connections, and what was to go by it. It goes by the other if
+ * it is sent again, FABRIC_ATTEMPTS times at most. */
+bool fabric_crossed(int error);
+enum { FABRIC_ATTEMPTS = 32 };
 
 /* Private memory of this process that is resident. What it grows by in a call of the provider is
  * put down to it; what other threads take meanwhile, too. */

@@ -22,13 +22,7 @@
 /* For a good-bye to be heard, and for what was sent before one to arrive. */
 #define FABRIC_FAREWELL_NS UINT64_C(1000000000)
 
-enum {
-    FABRIC_TRANSFERS = 64,
-    FABRIC_SENDS_A_PEER = 32,
-    FABRIC_LOOSE = 16,
-    FABRIC_LINES = 64,
-    FABRIC_ATTEMPTS = 32
-};
+enum { FABRIC_TRANSFERS = 64, FABRIC_SENDS_A_PEER = 32, FABRIC_LOOSE = 16, FABRIC_LINES = 64 };
 
 enum operation_kind { OPERATION_RECEIVE, OPERATION_SEND, OPERATION_TRANSFER };
 

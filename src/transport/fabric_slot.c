@@ -342,17 +342,13 @@ static void complete(struct fabric_net *net, const struct fi_cq_msg_entry *entry
     }
 }
 
-// Where two ranks connect to each other at once, a provider drops one of the connections, and what
-// was to go by it fails. So before a peer has got anything, one message is under way to it, and
-// that goes again; later ones keep their order.
+// Before a peer has got anything, one message is under way to it, and that goes again where the
+// connection was one of two; so later ones keep their order.
 static bool goes_again(struct fabric_net *net, struct slot *slot, int error)
 {
     struct fabric_peer *peer;
-    const bool connecting = error == FI_ENOTCONN || error == FI_ECONNABORTED ||
-                            error == FI_ECONNREFUSED || error == FI_ECONNRESET ||
-                            error == FI_ECANCELED || error == FI_ESHUTDOWN;
-    if (!connecting || fabric_peer_find(net, slot->operation.peer, &peer) || peer->settled ||
-        peer->state == FABRIC_PEER_LOST || leat_rank_lost(net->job, peer->rank) ||
+    if (!fabric_crossed(error) || fabric_peer_find(net, slot->operation.peer, &peer) ||
+        peer->settled || peer->state == FABRIC_PEER_LOST || leat_rank_lost(net->job, peer->rank) ||
         peer->attempts >= FABRIC_ATTEMPTS)
         return false;
     peer->attempts++;

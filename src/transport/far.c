@@ -105,6 +105,7 @@ static void complete(struct far *far, struct far_slot *slot, size_t bytes, bool 
         return;
     }
     far->peer[slot->peer]->sending--;
+    far->peer[slot->peer]->settled |= good;
     far_slot_give(far, slot);
 }
 
@@ -115,6 +116,8 @@ static void complete_badly(struct far *far)
     if (fi_cq_readerr(far->fabric.completions, &entry, 0) != 1 || !entry.op_context)
         return;
     struct far_slot *slot = entry.op_context;
+    if (slot->sends && far_slot_again(far, slot, entry.err))
+        return;
     snprintf(why, sizeof why, "was lost: libfabric says: %s", fabric_error(entry.err));
     if (slot->sends)
         far_peer_lose(far, far->peer[slot->peer], why);
@@ -141,6 +144,8 @@ bool far_progress(struct far *far)
         complete(far, entries[i].op_context, entries[i].len, true);
     if (count == -FI_EAVAIL)
         complete_badly(far);
+    if (far->again)
+        far_slots_again(far);
     post_all(far);
     bool moved = far_peers_progress(far);
     return moved || count > 0 || count == -FI_EAVAIL;

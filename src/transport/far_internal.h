@@ -51,6 +51,8 @@ struct far_peer {
     fi_addr_t address;
     uint8_t to[FAR_COOKIE_BYTES], from[FAR_COOKIE_BYTES];
     uint32_t sending;                   /* slots under way */
+    uint32_t attempts;                  /* to send it the first message, that failed */
+    bool settled;                       /* it has got something, so it is connected */
     uint32_t asked;                     /* messages that it has not answered yet */
     struct far_operation *first, **end; /* not posted, or in part */
     struct far_operation *awaiting;     /* posted, and to be answered */
@@ -78,6 +80,7 @@ struct far {
     bool started, closing;
     char card[LEAT_CARD_BYTES];
     struct far_slot *slots, *free_slots, *idle_slots; /* for sending; to be posted again */
+    struct far_slot *again; /* the first ones to their peers, to be sent again */
     struct fid_mr *slots_memory;
     struct far_peer **peer; /* [rank_count], made when first spoken to */
     struct far_peer *peers;
@@ -110,6 +113,9 @@ bool far_peers_sending(const struct far *far);
 /* A slot for a message with its cookie, or NULL; 0 or -EAGAIN: the slot is free again. */
 struct far_slot *far_slot_take(struct far *far, struct far_peer *peer, enum far_kind kind);
 int far_slot_send(struct far *far, struct far_peer *peer, struct far_slot *slot);
+/* One that could not be sent: true, it goes again (fabric_crossed). */
+bool far_slot_again(struct far *far, struct far_slot *slot, int error);
+void far_slots_again(struct far *far);
 void far_slot_give(struct far *far, struct far_slot *slot);
 void far_peers_free(struct far *far);
 

@@ -155,7 +155,8 @@ static void ask_where(struct far *far, struct far_peer *peer)
 struct far_slot *far_slot_take(struct far *far, struct far_peer *peer, enum far_kind kind)
 {
     struct far_slot *slot = far->free_slots;
-    if (!slot || peer->sending >= FAR_SENDS_A_PEER)
+    // The first one alone: it may have to go again.
+    if (!slot || peer->sending >= (peer->settled ? FAR_SENDS_A_PEER : 1))
         return NULL;
     far->free_slots = slot->next;
     slot->peer = peer->rank;
@@ -171,13 +172,55 @@ void far_slot_give(struct far *far, struct far_slot *slot)
     far->free_slots = slot;
 }
 
-int far_slot_send(struct far *far, struct far_peer *peer, struct far_slot *slot)
+static ssize_t give(struct far *far, const struct far_peer *peer, struct far_slot *slot)
 {
-    char why[200];
     size_t bytes = sizeof(struct far_header) + far_head(slot)->bytes;
     void *desc = far->slots_memory ? fi_mr_desc(far->slots_memory) : NULL;
-    ssize_t error =
-        fi_send(far->fabric.endpoint, slot->message, bytes, desc, peer->address, &slot->context);
+    return fi_send(far->fabric.endpoint, slot->message, bytes, desc, peer->address, &slot->context);
+}
+
+static void cannot_send(struct far *far, struct far_peer *peer, int error)
+{
+    char why[200];
+    snprintf(why, sizeof why, "was lost: libfabric cannot send to it: %s", fabric_error(error));
+    far_peer_lose(far, peer, why);
+}
+
+bool far_slot_again(struct far *far, struct far_slot *slot, int error)
+{
+    struct far_peer *peer = far->peer[slot->peer];
+    if (!fabric_crossed(error) || peer->settled || peer->state == FAR_LOST ||
+        peer->attempts >= FABRIC_ATTEMPTS || leat_rank_lost(far->job, peer->rank))
+        return false;
+    peer->attempts++;
+    slot->next = far->again;
+    far->again = slot;
+    return true;
+}
+
+void far_slots_again(struct far *far)
+{
+    struct far_slot *slot = far->again;
+    far->again = NULL;
+    while (slot) {
+        struct far_slot *next = slot->next;
+        struct far_peer *peer = far->peer[slot->peer];
+        ssize_t error = peer->state == FAR_LOST ? -FI_ENOTCONN : give(far, peer, slot);
+        if (error == -FI_EAGAIN) {
+            slot->next = far->again;
+            far->again = slot;
+        } else if (error) {
+            cannot_send(far, peer, (int)error);
+            peer->sending--;
+            far_slot_give(far, slot);
+        }
+        slot = next;
+    }
+}
+
+int far_slot_send(struct far *far, struct far_peer *peer, struct far_slot *slot)
+{
+    ssize_t error = give(far, peer, slot);
     if (!error) {
         peer->sending++;
         return 0;
@@ -185,9 +228,7 @@ int far_slot_send(struct far *far, struct far_peer *peer, struct far_slot *slot)
     far_slot_give(far, slot);
     if (error == -FI_EAGAIN)
         return -EAGAIN;
-    snprintf(why, sizeof why, "was lost: libfabric cannot send to it: %s",
-             fabric_error((int)error));
-    far_peer_lose(far, peer, why);
+    cannot_send(far, peer, (int)error);
     return -ECONNRESET;
 }
 
