@@ -104,8 +104,12 @@ static void add_fate(const struct msg_request *request, char *fate, size_t bytes
 {
     const struct leat_job *job = request->engine->job;
     int rank = gone_of(request);
-    // Where only another rank has lost it, as over a link that was cut.
-    if (request->kind == REQUEST_COLLECTIVE && !leat_rank_lost(job, rank))
+    const struct msg_net *net = request->engine->net;
+    const bool ended = leat_rank_lost(job, rank) != 0;
+    // It lives, and only the network has lost it, or another rank's network, as over a cut link.
+    if (!ended && net->ops->alive && net->ops->alive(request->engine->net, rank))
+        snprintf(fate, bytes, "%s", leat_error_detail());
+    else if (!ended && request->kind == REQUEST_COLLECTIVE)
         snprintf(fate, bytes, "rank %d is lost, as another rank of the communicator says", rank);
     else
         leat_rank_fate(job, rank, fate, bytes);
