@@ -32,6 +32,7 @@ void msg_peers_progress(struct msg_engine *engine);
 /* Its list of sends: at the end, the first, and out of the middle. */
 void msg_pending_append(struct msg_peer *peer, struct msg_request *request);
 void msg_pending_remove(struct msg_peer *peer, struct msg_request *request);
+void msg_pending_prepend(struct msg_peer *peer, struct msg_request *request);
 static inline struct msg_request *msg_pending_head(const struct msg_peer *peer)
 {
     return peer->pending_tail ? peer->pending_tail->next : NULL;

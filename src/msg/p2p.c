@@ -62,14 +62,9 @@ bool msg_send_pending(struct msg_engine *engine, uint32_t index)
     struct msg_request *request;
     while ((request = msg_pending_head(peer)) != NULL) {
         // Finishing may hand the request back to its owner, so it leaves the list first.
-        struct msg_request *tail = peer->pending_tail;
         msg_pending_remove(peer, request);
         if (!msg_ring_send(engine, index, request)) {
-            request->next = tail == request ? request : peer->pending_tail->next;
-            if (tail == request)
-                peer->pending_tail = request;
-            else
-                peer->pending_tail->next = request;
+            msg_pending_prepend(peer, request);
             msg_held_tell(engine, index);
             return false;
         }

@@ -186,14 +186,19 @@ void msg_peers_progress(struct msg_engine *engine)
     }
 }
 
+void msg_pending_prepend(struct msg_peer *peer, struct msg_request *request)
+{
+    struct msg_request *tail = peer->pending_tail;
+    request->next = tail ? tail->next : request;
+    if (tail)
+        tail->next = request;
+    else
+        peer->pending_tail = request;
+}
+
 void msg_pending_append(struct msg_peer *peer, struct msg_request *request)
 {
-    if (peer->pending_tail) {
-        request->next = peer->pending_tail->next;
-        peer->pending_tail->next = request;
-    } else {
-        request->next = request;
-    }
+    msg_pending_prepend(peer, request);
     peer->pending_tail = request;
 }
 

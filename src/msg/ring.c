@@ -367,10 +367,12 @@ bool msg_ring_send_pending(struct msg_engine *engine, uint32_t index)
 {
     struct msg_peer *peer = msg_peer_at(engine, index);
     struct msg_request *head = msg_pending_head(peer);
-    if (!msg_ring_send(engine, index, head))
-        return false;
+    // Sending may put it on another list, or hand it back to its owner.
     msg_pending_remove(peer, head);
-    return true;
+    bool sent = msg_ring_send(engine, index, head);
+    if (!sent)
+        msg_pending_prepend(peer, head);
+    return sent;
 }
 
 bool msg_ring_write_end(struct msg_engine *engine, uint32_t index)

@@ -418,8 +418,10 @@ static void farewell(struct fabric_net *net)
     // A message that arrives meanwhile may make the table grow, so nobody is held on to.
     for (uint32_t i = 0; i < net->peer_places; i++)
         while (listens(net, &net->peers[i]) && !say_bye(net, &net->peers[i]) &&
-               leat_now_ns() < last_ns)
+               leat_now_ns() < last_ns) {
             fabric_slots_progress(net);
+            net_sleep(&net->net, 1000000);
+        }
     for (;;) {
         const uint64_t now_ns = leat_now_ns();
         const int rank = still_talking(net, now_ns >= end_ns);
