@@ -42,11 +42,12 @@ struct msg_token leat_fabric_msg_plain(const struct msg_token *token)
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { EXPOSURES_LEAST = 64, NAP_LEAST_NS = 20000, NAP_MOST_NS = 200000 };
+enum { EXPOSURES_LEAST = 64, NAP_LEAST_NS = 20000, NAP_MOST_NS = 200000, LOOKS_NS = 100000000 };
 
 // ---- Queue ----
 
@@ -331,12 +332,19 @@ static void net_sleep_prepare(struct msg_net *net)
     (void)net;
 }
 
-// Without a descriptor a look every so often has to do, and ever less often while nothing comes.
+// Without a descriptor a look every so often has to do, and ever less often while nothing comes; at
+// first the core is only lent, since what a peer reads from this rank moves in such looks.
 static void nap(struct fabric_net *net, uint64_t ns)
 {
-    if (net->nap_ns < NAP_LEAST_NS || net->nap_heard != net->heard)
+    if (!net->nap_ns || net->nap_heard != net->heard) {
+        net->nap_heard = net->heard;
         net->nap_ns = NAP_LEAST_NS;
-    net->nap_heard = net->heard;
+        net->heard_ns = net->now_ns;
+    }
+    if (net->now_ns - net->heard_ns < LOOKS_NS) {
+        sched_yield();
+        return;
+    }
     nanosleep(&(struct timespec){.tv_nsec = (long)(ns < net->nap_ns ? ns : net->nap_ns)}, NULL);
     net->nap_ns = 2 * net->nap_ns < NAP_MOST_NS ? 2 * net->nap_ns : NAP_MOST_NS;
 }

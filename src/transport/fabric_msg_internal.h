@@ -129,7 +129,7 @@ struct fabric_net {
     uint64_t strangers; /* messages that proved nobody */
     uint64_t now_ns;    /* of the last progress */
     uint64_t heard;     /* completions */
-    uint64_t nap_ns, nap_heard;
+    uint64_t nap_ns, nap_heard, heard_ns;
     char lost[240]; /* why the network lost a peer, the last one */
 };
 
