@@ -30,7 +30,6 @@
 struct gpu_staging {
     struct msg_token head; // of the receiver's pipe
     uint64_t emptied;      // pieces that it has read
-    uint8_t *piece;
     bool taken;
 };
 
@@ -93,8 +92,6 @@ static bool make_memory(struct msg_engine *engine, int rank)
         far->refused = true;
         return false;
     }
-    for (uint64_t i = 0; i < STAGINGS; i++)
-        far->staging[i].piece = far->memory + i * FRAGMENTS * far->piece_bytes;
     return true;
 }
 
@@ -352,8 +349,8 @@ void msg_gpu_far_give(struct msg_request *request)
 static uint64_t staging_offset(const struct msg_gpu *gpu, const struct gpu_staging *staging,
                                uint64_t number)
 {
-    return (uint64_t)(staging->piece - gpu->far->memory) +
-           number % FRAGMENTS * gpu->far->piece_bytes;
+    uint64_t index = (uint64_t)(staging - gpu->far->staging);
+    return (index * FRAGMENTS + number % FRAGMENTS) * gpu->far->piece_bytes;
 }
 
 static bool publish(struct msg_engine *engine, const struct msg_request *request)

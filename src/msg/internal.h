@@ -29,10 +29,10 @@ static inline bool msg_peer_is_used(const struct msg_engine *engine, uint32_t in
 void msg_peer_owe(struct msg_engine *engine, uint32_t index, unsigned todo);
 /* Pays what can be paid. */
 void msg_peers_progress(struct msg_engine *engine);
-/* Its list of sends: at the end, the first, and out of the middle. */
+/* Its list of sends: at the end, at the front, out of the middle, and the first. */
 void msg_pending_append(struct msg_peer *peer, struct msg_request *request);
-void msg_pending_remove(struct msg_peer *peer, struct msg_request *request);
 void msg_pending_prepend(struct msg_peer *peer, struct msg_request *request);
+void msg_pending_remove(struct msg_peer *peer, struct msg_request *request);
 static inline struct msg_request *msg_pending_head(const struct msg_peer *peer)
 {
     return peer->pending_tail ? peer->pending_tail->next : NULL;

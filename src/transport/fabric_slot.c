@@ -63,7 +63,7 @@ static void measured(struct fabric_net *net, int64_t before)
 struct slot *fabric_slot_take(struct fabric_net *net, struct fabric_peer *peer)
 {
     struct slot *slot = net->free_slots;
-    // The first one alone: see send_again.
+    // The first one alone: see goes_again.
     if (!slot || peer->sending >= (peer->settled ? FABRIC_SENDS_A_PEER : 1))
         return NULL;
     net->free_slots = slot->next;
